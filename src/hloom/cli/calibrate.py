@@ -47,8 +47,7 @@ def command(name: str, json_output: bool, output: Path | None) -> None:
     """
     if not PLAIN_NAME.fullmatch(name):
         raise click.BadParameter(f"'{name}' may only have letters, digits, - and _", param_hint="--name")
-    if output is not None:
-        check_folder(output)
+    check_folder(output)
     with progress("measuring"):
         rates = calibrate(on_step=_note_step)
     if json_output:

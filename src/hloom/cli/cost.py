@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import RenderableType
@@ -26,8 +27,7 @@ from hloom.cli.options import (
 )
 from hloom.cli.output import write_json
 from hloom.cli.profile_tables import measured_tables
-from hloom.cli.quantities import MOST_DIGITS
-from hloom.cli.tables import add_rest, cut, new_table, write_tables
+from hloom.cli.tables import add_rest, cut, new_table, write_report
 from hloom.inspection.profile import measurement_without_model
 from hloom.inspection.query import speedscope
 from hloom.text import byte_text, percent_text
@@ -53,7 +53,7 @@ def command(
     by: str,
     depth: int | None,
     top: int,
-    trips: tuple[str, ...],
+    trips: dict[str, int],
     unknown_trips: int,
     profile: Path | None,
     json_output: bool,
@@ -82,30 +82,25 @@ def command(
     program = read_program(source.beside(profile))
     note_whole_program(program)
     with progress("counting"):
-        counts = {"trip_counts": dict(map(trip, trips)), "unknown_trips": unknown_trips}
+        counts = {"trip_counts": trips, "unknown_trips": unknown_trips}
         report = cost(program, **counts)
         groups = report.by(by, depth=depth)
         measured = None if profile is None else measurement_without_model(program, profile, **counts)
         times = None if measured is None else measured.by(by, depth)
     if output is not None and output.name.endswith(FLAME_GRAPH) and not json_output:
         write_json(speedscope(report, by, depth), output)
-    elif json_output:
-        timed = (
-            {} if measured is None or times is None else {"profile": {**measured.to_json(), "groups": times.to_json()}}
-        )
-        write_json({**report.to_json(), "by": by, "groups": groups.to_json(), **timed}, output)
-    elif measured is not None:
-        write_tables([_totals(report), *measured_tables(measured, times, top, has_model=False)], output)
-    else:
-        write_tables(tables(report, groups, top), output)
+        return
 
+    def record() -> dict[str, Any]:
+        made = {**report.to_json(), "by": by, "groups": groups.to_json()}
+        if measured is None or times is None:
+            return made
+        return {**made, "profile": {**measured.to_json(), "groups": times.to_json()}}
 
-def trip(text: str) -> tuple[str, int]:
-    """The name of a loop and how often it runs, from NAME=N."""
-    name, equals, count = text.rpartition("=")
-    if not equals or not name or not count.isdecimal() or len(count) > MOST_DIGITS:
-        raise click.BadParameter(f"'{text}' is not NAME=N", param_hint="--trips")
-    return name, int(count)
+    shown = tables(report, groups, top)
+    if measured is not None:
+        shown = [_totals(report), *measured_tables(measured, times, top, has_model=False)]
+    write_report(record, shown, json_output, output)
 
 
 def tables(report: CostReport, groups: Rows, top: int = MOST_LINES) -> Iterator[RenderableType]:

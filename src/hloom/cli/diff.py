@@ -27,9 +27,9 @@ from hloom.cli.options import (
     limit_option,
     output_option,
 )
-from hloom.cli.output import check_folder, write_json
+from hloom.cli.output import check_folder
 from hloom.cli.profile_tables import changed_tables
-from hloom.cli.tables import add_rest, cut, new_table, write_tables
+from hloom.cli.tables import add_rest, cut, new_table, write_report
 from hloom.inspection.diff import BY, CostDifference, ModuleDiff, diff
 from hloom.inspection.profile import Measurement, measured_change, measured_noise, measurement
 from hloom.ir import Module, Node
@@ -92,21 +92,21 @@ def command(
       hloom diff old.hlo new.hlo --profile old_trace new_trace
       hloom diff old.hlo new.hlo --json | jq '.counts'
     """
-    if output is not None:
-        check_folder(output)
+    check_folder(output)
     modules = [read_program(_source(file, name)) for file in (before, after)]
     with progress("comparing"):
         measured = _measured(modules, profile, device) if profile is not None else None
         rates = device or (DEFAULT_DEVICE if measured is None else measured[1].device)
         result = diff(modules[0], modules[1], costs=costs, device=rates, by=by, depth=depth, strict=strict)
-    if json_output:
-        is_given = context.get_parameter_source("limit") is not click.core.ParameterSource.DEFAULT
-        write_json({**result.to_json(limit if is_given else None), **_measured_json(measured, by, depth)}, output)
-    elif measured is not None:
-        times = changed_tables(*measured, measured_change(*measured, by, depth), limit)
-        write_tables([*tables(result, limit), *times], output)
-    else:
-        write_tables(tables(result, limit), output)
+    is_given = context.get_parameter_source("limit") is not click.core.ParameterSource.DEFAULT
+
+    def record() -> dict[str, Any]:
+        return {**result.to_json(limit if is_given else None), **_measured_json(measured, by, depth)}
+
+    shown = tables(result, limit)
+    if measured is not None:
+        shown = [*shown, *changed_tables(*measured, measured_change(*measured, by, depth), limit)]
+    write_report(record, shown, json_output, output)
     if not result.is_equal:
         context.exit(NO)
 

@@ -111,8 +111,7 @@ def command(
         (not check and (inputs is not None or seed is not None), "--inputs and --seed need --check"),
     )
     check_seed(inputs, seed)
-    if output is not None:
-        check_folder(output)
+    check_folder(output)
     for path in load:
         load_passes(path)
     program = read_program(source)

@@ -146,9 +146,8 @@ def command(
         None if options["passes"] is None else named_passes(pipeline_reader(options["load"], {}), options["passes"])
     )
     _check_options(options, predicate)
-    for path in (output, options["save_inputs"]):
-        if path is not None:
-            check_folder(path)
+    check_folder(output)
+    check_folder(options["save_inputs"])
     module = read_program(source)
     smallest: Module | None = None
     fault: PassFault | None = None

@@ -129,8 +129,7 @@ def command(
         raise click.UsageError("Missing argument 'FILE'.")
     if rtol is not None and not is_verified:
         raise click.UsageError("--rtol needs --verify")
-    if output is not None:
-        check_folder(output)
+    check_folder(output)
     original, language = read_any(source)
     if output is not None:
         check_name(output, language)
@@ -217,7 +216,6 @@ def _misses_at(run: _Run, name: str) -> Misses:
 
 
 def _note_steps(run: _Run) -> None:
-
     from hloom.cli.tables import note_tables
 
     note_tables(step_lines(run.pipeline, run.report))
@@ -237,29 +235,20 @@ def _equivalence(run: _Run, language: Language, seed: int, rtol: float | None) -
 
 
 def _list_passes(known: Mapping[str, Pass], json_output: bool, output: Path | None) -> None:
-    if json_output:
-        listed = [
-            {"pass": listed_pass.name, "summary": listed_pass.summary, "options": listed_pass.options}
-            for listed_pass in known.values()
-        ]
-        write_json(listed, output)
-    else:
-        from hloom.cli.pass_report import pass_list
-        from hloom.cli.tables import write_tables
+    from hloom.cli.pass_report import pass_list
+    from hloom.cli.tables import write_report
 
-        write_tables([pass_list(known.values())], output)
+    passes = known.values()
+    records = [{"pass": each.name, "summary": each.summary, "options": each.options} for each in passes]
+    write_report(lambda: records, [pass_list(passes)], json_output, output)
 
 
 def _list_rules(passes: Sequence[Pass], json_output: bool, output: Path | None) -> None:
-
     from hloom.cli.pass_report import first_line, rule_list
-    from hloom.cli.tables import write_tables
+    from hloom.cli.tables import write_report
 
     rules = sequence("listed", passes).rules
-    if not json_output:
-        write_tables([rule_list(rules) if rules else "these passes have no rules"], output)
-        return
-    listed = [
+    records = [
         {
             "rule": rule.name,
             "family": rule.family,
@@ -270,7 +259,8 @@ def _list_rules(passes: Sequence[Pass], json_output: bool, output: Path | None) 
         }
         for rule in rules
     ]
-    write_json(listed, output)
+    shown = rule_list(rules) if rules else "these passes have no rules"
+    write_report(lambda: records, [shown], json_output, output)
 
 
 def _run(

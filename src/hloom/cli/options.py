@@ -13,7 +13,7 @@ import click
 
 from hloom.analysis import DEFAULT_DEVICE
 from hloom.cli.completion import complete_device, complete_file
-from hloom.cli.quantities import ByteSize, FiniteNumber
+from hloom.cli.quantities import MOST_DIGITS, ByteSize, FiniteNumber
 from hloom.formats.hlo import AFTER, BEFORE
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -147,10 +147,21 @@ def depth_option(
 
 
 def trips_option() -> Callable[[Function], Function]:
-    """Add --trips: the command gets `trips`, texts such as `loop=8`."""
-    return click.option(
-        "--trips", metavar="NAME=N", multiple=True, help="Assume N iterations for the loop NAME; may be repeated."
-    )
+    """Add --trips: the command gets `trips`, numbers of iterations by loop."""
+
+    def read(context: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, int]:
+        return dict(map(_trip, texts))
+
+    what = "Assume N iterations for the loop NAME; may be repeated."
+    return click.option("--trips", metavar="NAME=N", multiple=True, callback=read, help=what)
+
+
+def _trip(text: str) -> tuple[str, int]:
+    """The name of a loop and how often it runs, from NAME=N."""
+    name, equals, count = text.rpartition("=")
+    if not equals or not name or not count.isdecimal() or len(count) > MOST_DIGITS:
+        raise click.BadParameter(f"'{text}' is not NAME=N", param_hint="--trips")
+    return name, int(count)
 
 
 def unknown_trips_option() -> Callable[[Function], Function]:

@@ -46,9 +46,9 @@ def write_note(text: str) -> None:
     click.echo(readable(text), err=True)
 
 
-def check_folder(output: Path) -> None:
+def check_folder(output: Path | None) -> None:
     """Raise HloomError where a file's folder is not there: before work that takes long, and not after it."""
-    if output != STDOUT and not output.parent.is_dir():
+    if output not in (None, STDOUT) and not output.parent.is_dir():
         raise HloomError(f"cannot write {output}: no such file or directory")
 
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from hloom.analysis import DEFAULT_DEVICE
 from hloom.analysis import device as device_of
-from hloom.cli.cost import trip
 from hloom.cli.evaluate import drawn
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import (
@@ -70,7 +69,7 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
         device: str | None,
         listed: Path | None,
         source_url: str | None,
-        trips: tuple[str, ...],
+        trips: dict[str, int],
         unknown_trips: int,
         viewer: Path | None,
         profile: Path | None,
@@ -81,7 +80,6 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
         if device is None and listed is not None:  # it may have other rates of the default one
             default = device_of(DEFAULT_DEVICE, listed)
             chosen = default if profile is None else None
-        trip_counts = dict(map(trip, trips))
 
         def make_page() -> str:
             before = None if after is None else read_program(source)
@@ -91,7 +89,7 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
                     program,
                     device=chosen,
                     source_url=source_url,
-                    trip_counts=trip_counts,
+                    trip_counts=trips,
                     unknown_trips=unknown_trips,
                     viewer=viewer,
                     before=before,

@@ -67,8 +67,7 @@ def command(
     if pair is not None:
         _compare(context, directory, module, pair, limit, json_output, output)
         return
-    if output is not None:
-        check_folder(output)
+    check_folder(output)
     timeline = pass_timeline(directory, module)
     with progress("reading"):
         rows = [row for row in timeline.rows() if row.is_changed or not changed]
@@ -90,8 +89,7 @@ def _compare(
     output: Path | None,
 ) -> None:
     """Show what differs between two states, with the exit statuses of `hloom diff`."""
-    if output is not None:
-        check_folder(output)
+    check_folder(output)
     timeline = pass_timeline(directory, module)
     with progress("comparing"):
         difference = timeline.diff(*pair)

@@ -14,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from hloom.analysis import device as device_of
-from hloom.cli.cost import trip
 from hloom.cli.input import note_sizes, progress, read_program
 from hloom.cli.options import (
     STDOUT,
@@ -85,7 +84,7 @@ def command(
     schedule: str | None,
     memory: int | None,
     batch: str | None,
-    trips: tuple[str, ...],
+    trips: dict[str, int],
     json_output: bool,
     output: Path | None,
 ) -> None:
@@ -109,11 +108,10 @@ def command(
         _check_output(output)
     known = device_of(device)
     machine = Machine.of(known, count, memory)
-    loops = dict(map(trip, trips))
     module = read_program(source)
     note_sizes(module)
     with progress("planning"):
-        chain = step_chain(module, known, microbatches=microbatches or 1, batch=batch, trip_counts=loops)
+        chain = step_chain(module, known, microbatches=microbatches or 1, batch=batch, trip_counts=trips)
         schedules = list(Schedule) if schedule is None else [Schedule(schedule)]
         results = _planned(chain, machine, stages, microbatches, schedules)
     best = min((r.planned for r in results if r.planned is not None), key=lambda planned: planned.step_seconds)

@@ -15,7 +15,6 @@ from rich.text import Text
 from hloom.analysis import BY, DEFAULT_DEVICE, Device, Roofline, Timing, devices, qualifier, roofline
 from hloom.analysis import Table as Rows
 from hloom.analysis import device as device_of
-from hloom.cli.cost import trip
 from hloom.cli.input import note_whole_program, progress, read_program
 from hloom.cli.options import (
     ModuleSource,
@@ -31,12 +30,12 @@ from hloom.cli.options import (
     trips_option,
     unknown_trips_option,
 )
-from hloom.cli.output import write_json, write_text
+from hloom.cli.output import write_text
 from hloom.cli.plots.roofline import COLUMNS, MARGIN_LEFT, characters, plotted, svg
 from hloom.cli.profile_tables import measured_tables
-from hloom.cli.tables import add_rest, new_table, shown_width, write_tables
+from hloom.cli.tables import add_rest, new_table, shown_width, write_report
 from hloom.formats.hlo import STDIN
-from hloom.inspection.profile import Measurement, measurement
+from hloom.inspection.profile import measurement
 from hloom.text import byte_text, percent_text, time_text
 
 MOST_LINES = 20
@@ -80,7 +79,7 @@ def command(
     by: str | None,
     depth: int | None,
     top: int,
-    trips: tuple[str, ...],
+    trips: dict[str, int],
     unknown_trips: int,
     profile: Path | None,
     json_output: bool,
@@ -103,10 +102,8 @@ def command(
     """
     if is_list:
         known = devices(listed)
-        if json_output:
-            write_json({"devices": [_device_json(row) for row in known.values()]}, output)
-        else:
-            write_tables([_listed(known)], output)
+        records = [_device_json(row) for row in known.values()]
+        write_report(lambda: {"devices": records}, [_listed(known)], json_output, output)
         return
     if output is not None and output.suffix.lower() in OTHER_PICTURES and not json_output:
         raise click.BadParameter(f"'{output}' must end in .svg to hold the plot", param_hint="-o")
@@ -114,38 +111,26 @@ def command(
     program = read_program(source.beside(profile))
     note_whole_program(program)
     with progress("estimating"):
-        counts = {"trip_counts": dict(map(trip, trips)), "unknown_trips": unknown_trips}
+        counts = {"trip_counts": trips, "unknown_trips": unknown_trips}
         measured = None if profile is None else measurement(program, profile, named, **counts)
         chosen = named or (device_of(DEFAULT_DEVICE, listed) if measured is None else measured.device)
         report = roofline(program, chosen, **counts)
-        groups = report.by(by, depth=depth) if by is not None else None
+        grouping = report if measured is None else measured
+        groups = None if by is None else grouping.by(by, depth=depth)
     if measured is not None:
-        _write_measured(measured, report, by, depth, top, json_output, output)
-    elif json_output:
-        grouped = {"by": by, "groups": groups.to_json()} if groups is not None else {}
-        write_json({**report.to_json(), **grouped}, output)
-    elif output is not None and output.suffix.lower() == ".svg":
+        shown = measured_tables(measured, groups, top)
+    elif output is not None and output.suffix.lower() == ".svg" and not json_output:
         write_text(svg(report), output)
+        return
     else:
-        write_tables(tables(report, groups, top), output)
+        shown = tables(report, groups, top)
 
+    def record() -> dict[str, Any]:
+        grouped = {} if groups is None else {"by": by, "groups": groups.to_json()}
+        profiled = grouped if measured is None else {"profile": {**measured.to_json(), **grouped}}
+        return {**report.to_json(), **profiled}
 
-def _write_measured(
-    measured: Measurement,
-    report: Roofline,
-    by: str | None,
-    depth: int | None,
-    top: int,
-    json_output: bool,
-    output: Path | None,
-) -> None:
-    """Write what was measured beside what the roofline says."""
-    groups = measured.by(by, depth) if by is not None else None
-    if json_output:
-        grouped = {"by": by, "groups": groups.to_json()} if groups is not None else {}
-        write_json({**report.to_json(), "profile": {**measured.to_json(), **grouped}}, output)
-    else:
-        write_tables(measured_tables(measured, groups, top), output)
+    write_report(record, shown, json_output, output)
 
 
 def tables(report: Roofline, groups: Rows | None, top: int = MOST_LINES) -> Iterator[RenderableType]:

@@ -25,8 +25,7 @@ REST = "; --json lists all"
 def check_outputs(output: Path | None, *checkpoints: Path | None) -> None:
     """Raise HloomError, before work that takes long, for what cannot be written: a program, and arrays beside it."""
     for path in (output, *checkpoints):
-        if path is not None:
-            check_folder(path)
+        check_folder(path)
     for path in checkpoints:
         if path is not None:
             check_suffix(path)

@@ -74,8 +74,7 @@ def command(
       hloom why-oom dump/ --quick
       jq -r .error log.json | hloom why-oom - --json
     """
-    if output is not None:
-        check_folder(output)
+    check_folder(output)
     report = _report(source, memory, quick, batch)
     write_report(report.to_json, tables(report, top, is_tried=not quick), json_output, output)
 

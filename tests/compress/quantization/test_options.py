@@ -38,9 +38,9 @@ def test_arguments_that_are_none():
 
 
 def test_options_are_checked_when_they_are_made():
-    with pytest.raises(HloomError, match="^0 is not a valid percentile"):
+    with pytest.raises(HloomError, match=r"^0 is not a valid percentile"):
         QuantizationOptions(percentile=0)
-    with pytest.raises(HloomError, match="^no weights are quantised"):
+    with pytest.raises(HloomError, match=r"^no weights are quantised"):
         QuantizationOptions(None)
 
 

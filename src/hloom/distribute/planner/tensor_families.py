@@ -21,6 +21,7 @@ from hloom.distribute.planner.forecast import PredictedCollective
 from hloom.distribute.planner.problem import Problem
 from hloom.ir import Node, Parameter, TensorType, without_layout
 from hloom.sharding import Mesh, Spec
+from hloom.text import byte_text, plain_table
 
 _NUMBER = re.compile(r"\d+")
 UPDATED, GIVEN, MADE = "updated", "given", "made"
@@ -88,22 +89,19 @@ class FamilyTable:
         return len(self.families)
 
     def __str__(self) -> str:
-        rows = [("tensors", "count", "type", "split", "saves MB", "sends MB", "by")]
-        rows += [
+        rows = [
             (
                 family.name,
                 str(family.count),
                 family.type,
                 str(family.spec),
-                f"{family.saved_bytes / 1e6:.1f}",
-                f"{family.sent_bytes / 1e6:.1f}",
+                byte_text(family.saved_bytes),
+                byte_text(family.sent_bytes),
                 ", ".join(sorted(family.sent)),
             )
             for family in self.families
         ]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
-        return "\n".join(line.rstrip() for line in lines)
+        return plain_table(("tensors", "count", "type", "split", "saves", "sends", "by"), rows)
 
 
 def families(
