@@ -26,7 +26,8 @@ def test_the_signature_is_that_of_the_options():
 
 def test_keywords_make_the_options():
     made = quantize_with(LAYER, QuantizationOptions("int4", group=8))
-    for quantized in (hloom.quantize(LAYER, "int4", group=8), hloom.quantize(module=LAYER, weights="int4", group=8)):
+    named = hloom.quantize(module=LAYER, weights="int4", group=8)  # pyright: ignore[reportCallIssue]  it is positional
+    for quantized in (hloom.quantize(LAYER, "int4", group=8), named):
         assert hloom.print(quantized.module) == hloom.print(made.module)
 
 
