@@ -192,10 +192,7 @@ def _check_options(options: dict[str, Any], predicate: FaultPredicate | None) ->
     given = [name for name in ("inputs", "save_inputs") if options[name] is not None]
     runs_no_xla = predicate is None or isinstance(predicate, CommandPredicate)
     check_usage(
-        (
-            given and not compares,
-            f"--{''.join(given[:1]).replace('_', '-')} applies only to wrong numbers: {NUMERIC}",
-        ),
+        (given and not compares, f"--{''.join(given[:1]).replace('_', '-')} applies only to wrong numbers: {NUMERIC}"),
         (options["load"] and options["passes"] is None, "--load needs --passes"),
         (
             options["xla_passes"] and runs_no_xla,

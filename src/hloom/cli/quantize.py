@@ -245,12 +245,9 @@ def _check_usage(given: dict[str, Any], method: str, *, is_checked: bool, has_in
     """Raise UsageError for options that do not go together."""
     per, activations, clipping = given["per"], given["activations"], given["clipping"]
     error, size, cache = given["error_budget"], given["bytes_budget"], given["cache_format"]
-    keeps_weights, is_gptq, is_smoothed = (
-        given["number_format"] == NO_FORMAT,
-        method == "gptq",
-        given["smooth"] is not None,
-    )
-    measures = activations == "static" or is_smoothed or is_gptq or _has_budget(given)
+    keeps_weights, has_budget = given["number_format"] == NO_FORMAT, _has_budget(given)
+    is_gptq, is_smoothed = method == "gptq", given["smooth"] is not None
+    measures = activations == "static" or is_smoothed or is_gptq or has_budget
     check_usage(
         (per not in (None, "group") and given["group"], f"--group is for scales per group, not per {per}"),
         (not is_checked and (has_inputs or has_seed), "--inputs and --seed need --check"),
@@ -259,27 +256,15 @@ def _check_usage(given: dict[str, Any], method: str, *, is_checked: bool, has_in
         (given["percentile"] is not None and clipping != "percentile", "--percentile needs --clipping percentile"),
         (is_smoothed and activations is None, "--smooth needs --activations static or dynamic"),
         (given["cache_only"] is not None and cache is None, "--cache-only needs --cache"),
-        (
-            keeps_weights and cache is None,
-            "--format none leaves weights unchanged: add --cache, or choose a format",
-        ),
+        (keeps_weights and cache is None, "--format none leaves weights unchanged: add --cache, or choose a format"),
         (
             keeps_weights and (activations is not None or is_gptq),
             "--activations and --method gptq need quantised weights: drop --format none",
         ),
-        (
-            given["choices"] is not None and not _has_budget(given),
-            "--choices needs --error-budget or --bytes-budget",
-        ),
+        (given["choices"] is not None and not has_budget, "--choices needs --error-budget or --bytes-budget"),
         (error is not None and size is not None, "give only one of --error-budget and --bytes-budget"),
-        (
-            _has_budget(given) and activations is not None,
-            "budgets choose weight formats only: drop --activations",
-        ),
-        (
-            _has_budget(given) and keeps_weights,
-            "budgets choose weight formats, but --format none leaves weights unchanged",
-        ),
+        (has_budget and activations is not None, "budgets choose weight formats only: drop --activations"),
+        (has_budget and keeps_weights, "budgets choose weight formats, but --format none leaves weights unchanged"),
         (
             given["calibrate"] and not measures,
             "--calibrate needs --activations static, --smooth, --method gptq or a budget",
