@@ -34,6 +34,7 @@ PARTS = {
     "api.jax_specs": "Many devices",
     "distribute.pipeline": "Many devices",
     "distribute.microbatch": "Many devices",
+    "distribute.propagation": "Many devices",
     "distribute.remat": "Many devices",
     "text": "Errors",
 }

@@ -79,6 +79,7 @@ RESULTS: dict[str, Callable[[Path], Any]] = {
     "Minimization": lambda _: hloom.minimize(step(), lambda module: "tanh" in hloom.print(module)),
     "PassTimeline": lambda folder: hloom.pass_timeline(dump(folder)),
     "Pipeline": lambda _: hloom.pipeline(step(), _SPLIT, batch={"x": 0}),
+    "Propagation": lambda _: hloom.propagate(step(), ["x:0=data"], "data=2"),
     "PlanResult": lambda _: hloom.plan(step(), "data=2"),
     "Pruning": lambda _: hloom.prune(hloom.parse(LAYERS), arrays(), only=["w", "v"]),
     "StructuredPruning": lambda _: hloom.prune_structured(hloom.parse(LAYERS), arrays(), only=["w", "v"]),

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from hloom.distribute.fit import load_fit as load_fit
     from hloom.distribute.microbatch import microbatch as microbatch
     from hloom.distribute.pipeline import pipeline as pipeline
+    from hloom.distribute.propagation import propagate as propagate
     from hloom.distribute.remat import remat as remat
     from hloom.evaluator import evaluate as evaluate
     from hloom.formats.hlo import DumpedModule as DumpedModule
@@ -162,6 +163,7 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     "compress.pruning": ("Pruning", "StructuredPruning", "prune", "prune_structured"),
     "compress.quantization": ("Quantization", "quantize"),
     "inspection.query": ("grep", "table"),
+    "distribute.propagation": ("propagate",),
     "distribute.remat": ("remat",),
     "rewrite": ("ANY", "rule", "rule_from"),
     "runtime": ("RewriteError", "RunResult", "compare", "from_stablehlo", "run"),

@@ -38,20 +38,21 @@ TEXT = hloom.print(MODULE)
 PLAN = hloom.plan(MODULE, MESH)
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
-    "apply": {"passes": "simplify"},
     "auto_shard": {"function": step},
     "jit": {"function": step},
+    "opt": {"passes": "simplify"},
     "draw": {"path": "step.dot"},
     "evaluate": {"inputs": [X, WEIGHTS]},
     "fit": {"devices": 2},
+    "grep": {"text": "dot"},
     "microbatch": {"n": 1},
     "minimize": {"predicate": lambda module: True, "steps": 1},
     "page": {"path": "step.html"},
     "measure": {"planned": PLAN},
+    "propagate": {"seeds": ["0:0=data"]},
     "prune": {"weights": {"w": WEIGHTS}, "only": ["w"]},
     "prune_structured": {"weights": {"w": WEIGHTS}, "only": ["w"]},
     "quantize": {"only": ["w"]},
-    "query": {"text": "dot"},
     "remat": {"budget": "1GiB"},
     "result_partition_specs": {"tree": X},
     "roofline": {"device": "h100"},

@@ -12,12 +12,12 @@ from hloom.distribute.propagation.conflicts import Conflict, conflicts, seed_tex
 from hloom.distribute.propagation.dimension_equations import DataflowGraph
 from hloom.distribute.propagation.required_collectives import Partial, RequiredCollective, find_required_collectives
 from hloom.distribute.propagation.solver import AxisSharding, ShardedDim, settle, solve
-from hloom.ir import Graph, Module, Node, TensorType
-from hloom.sharding import Mesh, Spec
-from hloom.text import HloomError, resolve_name
+from hloom.ir import Graph, Module, ModuleLike, Node, TensorType, as_module
+from hloom.sharding import Mesh, Spec, as_mesh
+from hloom.text import Display, Displayed, DisplayTable, HloomError, resolve_name
 
 
-class Propagation:
+class Propagation(Displayed):
     """The propagated shardings of a module; made by `propagate`. Everything is computed on demand."""
 
     def __init__(
@@ -35,6 +35,16 @@ class Propagation:
 
     def __repr__(self) -> str:
         return f"<propagation over {self.mesh}: {len(self._split)} values split, {len(self.conflicts)} conflicts>"
+
+    def display(self) -> Display:
+        sent = [(one.opcode, one.node.name, one.value, one.total, one.reason) for one in self.collectives]
+        conflicts = [(str(one),) for one in self.conflicts]
+        tables = (
+            self.table().as_display("values"),
+            DisplayTable("collectives", ("opcode", "instruction", "value", "bytes", "why"), sent, len(sent)),
+            DisplayTable("conflicts", ("conflict",), conflicts, len(conflicts)),
+        )
+        return Display(repr(self), tables)
 
     @property
     def seeds(self) -> tuple[str, ...]:
@@ -147,7 +157,7 @@ class Propagation:
         return f"{value_type.dtype}[{','.join(map(str, self.mesh.local_dims(value_type.dims, spec)))}]"
 
 
-def propagate(module: Module, seeds: Seeds, mesh: Mesh | str) -> Propagation:
+def propagate(module: ModuleLike, seeds: Seeds, mesh: Mesh | Mapping[str, int] | str) -> Propagation:
     """Propagate shardings through the whole module to the unique largest consistent answer (`docs/sharding.md`).
 
     Raises HloomError for shardings that are malformed or contradict each other in one value.
@@ -159,8 +169,7 @@ def propagate(module: Module, seeds: Seeds, mesh: Mesh | str) -> Propagation:
     >>> print(*found.spec(found.module.entry["x"]).dims, found.spec(found.module.entry["y"]), found.partials[0].axes)
     ('data',) ('model',) [data,-] ('model',)
     """
-    mesh = Mesh.parse(mesh) if isinstance(mesh, str) else mesh
-    dataflow = DataflowGraph(module)
+    mesh, dataflow = as_mesh(mesh), DataflowGraph(as_module(module))
     return follow(dataflow, axis_shardings_of(seeds, dataflow, mesh), mesh)
 
 
