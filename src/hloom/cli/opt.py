@@ -238,9 +238,8 @@ def _list_passes(known: Mapping[str, Pass], json_output: bool, output: Path | No
     from hloom.cli.pass_report import pass_list
     from hloom.cli.tables import write_report
 
-    passes = known.values()
-    records = [{"pass": each.name, "summary": each.summary, "options": each.options} for each in passes]
-    write_report(lambda: records, [pass_list(passes)], json_output, output)
+    records = [{"pass": listed.name, "summary": listed.summary, "options": listed.options} for listed in known.values()]
+    write_report(lambda: records, [pass_list(known.values())], json_output, output)
 
 
 def _list_rules(passes: Sequence[Pass], json_output: bool, output: Path | None) -> None:
