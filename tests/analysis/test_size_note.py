@@ -51,7 +51,7 @@ ENTRY e { x = f32[4] parameter(0) c = f32[?] custom-call(x), custom_call_target=
 @pytest.mark.parametrize(
     "report",
     [hloom.cost, lambda module: hloom.roofline(module, "h100"), memory, hloom.inspect, why_oom],
-    ids=["cost", "roofline", "memory", "summary", "why_oom"],
+    ids=["cost", "roofline", "memory", "inspect", "why_oom"],
 )
 def test_reports_say_it_in_their_line_and_in_json(report):
     lines = {name: repr(report(module)) for name, module in (("", STATIC), ("?", UNBOUNDED), ("<=", BOUNDED))}

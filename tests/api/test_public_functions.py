@@ -49,7 +49,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "minimize": {"predicate": lambda module: True, "steps": 1},
     "page": {"path": "step.html"},
     "measure": {"planned": PLAN},
-    "propagate": {"seeds": ["0:0=data"]},
+    "propagate": {"seeds": ["x:0=data"]},
     "prune": {"weights": {"w": WEIGHTS}, "only": ["w"]},
     "prune_structured": {"weights": {"w": WEIGHTS}, "only": ["w"]},
     "quantize": {"only": ["w"]},
@@ -125,7 +125,7 @@ FORMS: dict[str, Callable[[Path], Any]] = {
     "compiled": lambda folder: LOWERED.compile(),
     "exported": lambda folder: jax.export.export(jax.jit(step))(X, WEIGHTS),
 }
-QUICK = ("cost", "memory", "summary", "print", "verify", "evaluate", "grad", "diff", "run", "to_json", "equal")
+QUICK = ("cost", "memory", "inspect", "print", "verify", "evaluate", "grad", "diff", "run", "to_json", "equal")
 """Functions that are tried with every form; the others with a path, which all of them read as `as_module` does."""
 
 
