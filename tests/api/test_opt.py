@@ -51,7 +51,8 @@ def test_bad_names_and_options(passes: str, message: str):
 
 
 @pytest.mark.parametrize(
-    "text", ["simplify,cse", "fixpoint(simplify,cse)", "fixpoint(fold, fixpoint(simplify, dce)),cse", "microbatch(n=1),dce"]
+    "text",
+    ["simplify,cse", "fixpoint(simplify,cse)", "fixpoint(fold, fixpoint(simplify, dce)),cse", "microbatch(n=1),dce"],
 )
 def test_texts_are_those_of_the_command_line(text: str, tmp_path: Path):
     path = hloom.save(TWICE, tmp_path / "twice.hlo")

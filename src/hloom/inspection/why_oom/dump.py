@@ -72,9 +72,7 @@ def why_dump_oom(
     if shown is None:
         raise HloomError(f"{os.fspath(directory)}: no module is in a form that can be followed")
     file = os.fspath(chosen.before.path) if chosen.before is not None else os.fspath(directory)
-    report = module_report(
-        shown, limit, tried=before, account=chosen.account, quick=quick, batch=batch, file=file
-    )
+    report = module_report(shown, limit, tried=before, account=chosen.account, quick=quick, batch=batch, file=file)
     return replace(report, origin="dump", name=chosen.label, notes=(*report.notes, *notes))
 
 
