@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hloom.cli.tables import add_rest, cut, new_table, note_tables, write_tables
+from hloom.cli.options import STDOUT
+from hloom.cli.tables import add_rest, cut, new_table, note_tables, write_report_beside, write_tables
 
 
 def test_a_table_is_plain_text_outside_of_a_terminal(tmp_path: Path):
@@ -38,6 +39,30 @@ def test_no_last_row_where_all_are_shown():
 def test_tables_beside_other_output_go_to_the_standard_error(capsys: pytest.CaptureFixture[str]):
     note_tables(["a line"])
     assert capsys.readouterr() == ("", "a line\n")
+
+
+def test_a_line_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]):
+    note_tables(["a[bold]b[/bold] :smile:"])
+    assert capsys.readouterr().err == "a[bold]b[/bold] :smile:\n"
+
+
+@pytest.mark.parametrize(
+    ("is_json", "output", "stdout", "stderr"),
+    [
+        (False, None, "a line\n", ""),
+        (True, None, "[\n  1\n]\n", ""),
+        (False, STDOUT, "", "a line\n"),
+    ],
+)
+def test_a_report_beside_what_is_written(
+    is_json: bool, output: Path | None, stdout: str, stderr: str, capfd: pytest.CaptureFixture[str]
+):
+    def fail() -> None:
+        raise AssertionError("not asked for")
+
+    parts = (fail() for _ in "a") if is_json else ["a line"]
+    write_report_beside((lambda: [1]) if is_json else fail, parts, is_json, output)  # pyright: ignore[reportArgumentType]
+    assert capfd.readouterr() == (stdout, stderr)
 
 
 def test_long_names_lose_their_middle():

@@ -309,6 +309,7 @@ def test_sums_of_a_narrow_type_are_held_in_a_wider_one():
         (2, {"y": 0}, "no parameter 'y'"),
         (2, {"x": 5}, "no dimension 5"),
         (2, "x", "names no dimension"),
+        (2, "x:0 x:1", "x has two batch dimensions, 0 and 1"),
         (10**30, None, "no dimension of a parameter"),
     ],
 )
