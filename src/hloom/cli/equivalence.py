@@ -63,10 +63,7 @@ class EquivalenceResult:
     def _differences(self) -> list[str]:
         if not self.differences:
             return []
-        lines = [f"  {difference}" for difference in self.differences[:MOST_DIFFERENCES]]
-        if len(self.differences) > MOST_DIFFERENCES:
-            lines.append(f"  and {len(self.differences) - MOST_DIFFERENCES:,} more")
-        return [*lines, f"worst difference: {self.worst}", str(self.arbitration)]
+        return [*difference_lines(self.differences), f"worst difference: {self.worst}", str(self.arbitration)]
 
     def _kernels_in_words(self) -> str:
         """Whether fusions ran as they are written: in the runs that are compared they are calls."""
@@ -100,6 +97,13 @@ class EquivalenceResult:
         if self.kernels.count:
             record["fusions"] = self.kernels.to_json()
         return record
+
+
+def difference_lines(differences: Sequence[Difference]) -> list[str]:
+    """The first outputs that differ, a line each, and how many more there are."""
+    lines = [f"  {difference}" for difference in differences[:MOST_DIFFERENCES]]
+    more = len(differences) - MOST_DIFFERENCES
+    return [*lines, f"  and {more:,} more"] if more > 0 else lines
 
 
 def check_equivalence(before: Module, after: Module, seed: int, rtol: float | None = None) -> EquivalenceResult:

@@ -14,6 +14,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from hloom.cli.completion import complete_file
+from hloom.cli.equivalence import difference_lines
 from hloom.cli.exit_status import NO
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import (
@@ -51,8 +52,6 @@ from hloom.text import HloomError
 
 MOST_OUTPUTS = 40
 """How many outputs the table shows."""
-MOST_DIFFERENCES = 10
-"""How many outputs that differ are listed."""
 
 
 DEFAULTS = defaults_of(run)
@@ -246,11 +245,8 @@ def _verdict(count: int, check: str, differences: Sequence[Difference]) -> Text:
     if not differences:
         agreeing = "the output agrees with that" if count == 1 else f"all {count:,} outputs agree with those"
         return Text(f"{agreeing} of {check}", style="green")
-    lines = [f"{len(differences):,} of {count:,} outputs differ from those of {check}"]
-    lines += [f"  {difference}" for difference in differences[:MOST_DIFFERENCES]]
-    if len(differences) > MOST_DIFFERENCES:
-        lines.append(f"  and {len(differences) - MOST_DIFFERENCES:,} more")
-    return Text("\n".join(lines), style="red")
+    summary = f"{len(differences):,} of {count:,} outputs differ from those of {check}"
+    return Text("\n".join([summary, *difference_lines(differences)]), style="red")
 
 
 def _number(value: float | complex | None) -> str:
