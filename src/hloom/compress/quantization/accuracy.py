@@ -15,7 +15,6 @@ import numpy as np
 
 from hloom.analysis import DEFAULT_DEVICE, Roofline, Timing, roofline
 from hloom.compress.quantization.noise import Noise
-from hloom.compress.quantization.options import OPCODES
 from hloom.compress.quantization.parameter_names import ParameterNames
 from hloom.compress.quantization.quantization import Quantization
 from hloom.evaluator import Value, evaluate, inputs_in_order
