@@ -29,6 +29,7 @@ from hloom.rewrite.expressions import Expression as Expression
 from hloom.rewrite.expressions import call as call
 from hloom.rewrite.expressions import choose as choose
 from hloom.rewrite.expressions import text_of as text_of
+from hloom.rewrite.family import Family as Family
 from hloom.rewrite.function_calls import EXECUTED as EXECUTED
 from hloom.rewrite.function_calls import CalledFunction as CalledFunction
 from hloom.rewrite.function_calls import FunctionGradients as FunctionGradients
@@ -100,9 +101,11 @@ from hloom.rewrite.requirements import predicates as predicates
 from hloom.rewrite.requirements import some_constant as some_constant
 from hloom.rewrite.requirements import some_number as some_number
 from hloom.rewrite.requirements import some_operand as some_operand
-from hloom.rewrite.rule import Family as Family
 from hloom.rewrite.rule import Rule as Rule
 from hloom.rewrite.rule_compiler import replacement_of as replacement_of
+from hloom.rewrite.rule_text import RuleText as RuleText
+from hloom.rewrite.rule_text import register_builder as register_builder
+from hloom.rewrite.rule_text import register_condition as register_condition
 from hloom.rewrite.serialization import load_rules as load_rules
 from hloom.rewrite.serialization import rule_from_json as rule_from_json
 from hloom.rewrite.serialization import same_rule as same_rule

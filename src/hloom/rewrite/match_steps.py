@@ -40,8 +40,7 @@ class MatchStep:
 
 
 def match_steps_of(pattern: Pattern, variant: MatchVariant, rows: Mapping[str, Op]) -> list[MatchStep]:
-    """The steps of one variant: down from the anchor, then from bound values to the other roots, then the conditions.
-    """
+    """The steps of one variant: down from the anchor, then from bound values to the other roots, then the conditions."""
     return _StepBuilder(pattern, variant, rows).all()
 
 
@@ -62,10 +61,18 @@ class _StepBuilder:
             self.across(term)
         for term_index in sorted(self.variant.missing):
             self.stand_in(term_index)
-        self.add(use_check(self.pattern, self.variant))
+        if not self.uses_are_free():
+            self.add(use_check(self.pattern, self.variant))
         for condition in self.pattern.conditions:
             self.add(condition_check(condition))
         return self.steps
+
+    def uses_are_free(self) -> bool:
+        """Whether one root with one result is all that goes: whoever else uses the others, and where, is no matter."""
+        roots = self.pattern.roots
+        return len(roots) == 1 and all(
+            (term.shared or number == roots[0]) and term.results == 1 for number, term in self.pattern.operations()
+        )
 
     def add(self, check: Check) -> None:
         self.steps.append(MatchStep(check))

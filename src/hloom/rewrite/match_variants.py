@@ -29,7 +29,8 @@ class MatchVariant:
 def variants_of(pattern: Pattern) -> list[MatchVariant]:
     """All variants of a pattern; raises RuleError if there are too many."""
     options: list[list[tuple[int, tuple[Reference, ...] | None]]] = []
-    for term_index, term in enumerate(pattern.terms):
+    for term_index in _outermost_first(pattern):
+        term = pattern.terms[term_index]
         if isinstance(term, OperationTerm):
             options.append([(term_index, operands) for operands in _orders(pattern, term)])
     count = 1
@@ -46,6 +47,18 @@ def variants_of(pattern: Pattern) -> list[MatchVariant]:
         variant.answers.update(_answers_of_anchor(pattern, variant))
         variants.append(variant)
     return variants
+
+
+def _outermost_first(pattern: Pattern) -> list[int]:
+    """The terms, each before its operands: the orders of the innermost change first, as in nested loops."""
+    found: dict[int, None] = {}
+    pending = [*reversed(range(len(pattern.terms))), *reversed(pattern.roots)]
+    while pending:
+        number = pending.pop()
+        if number not in found:
+            found[number] = None
+            pending.extend(operand.term for operand in reversed(getattr(pattern.terms[number], "operands", ())))
+    return list(found)
 
 
 def _orders(pattern: Pattern, term: OperationTerm) -> Iterator[tuple[Reference, ...] | None]:

@@ -7,13 +7,14 @@ there the steps backtrack over users.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
-from hloom.ir import Apply, Node
+from hloom.ir import Apply, Node, Op
 from hloom.rewrite.builder import Builder
 from hloom.rewrite.match import Match
 from hloom.rewrite.match_steps import MatchStep, match_steps_of
 from hloom.rewrite.match_variants import MatchVariant, variants_of
-from hloom.rewrite.pattern import OperationTerm
+from hloom.rewrite.pattern import OperationTerm, Pattern
 from hloom.rewrite.questions import Answers
 from hloom.rewrite.replacement import compile_replacement
 from hloom.rewrite.rule import Rule
@@ -48,20 +49,41 @@ def replacement_of(result: Mapping[Node, Node] | Node, node: Apply) -> Mapping[N
     return result if isinstance(result, Mapping) else {node: result}
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Form:
+    """One variant of a pattern, compiled: the steps of its match, and what makes the replacement."""
+
+    size: int
+    anchor: int
+    steps: list[MatchStep]
+    make: Callable[[Builder, Match], Mapping[Node, Node] | None]
+
+    def match_at(self, node: Apply) -> Match:
+        """The match at a node; `furthest` is the number of the step that failed, -1 if none did."""
+        match = Match(self.size)
+        match.slots[self.anchor] = node
+        if _run(self.steps, match):
+            match.furthest = -1
+        return match
+
+
+def form_of(pattern: Pattern, variant: MatchVariant, rows: Mapping[str, Op]) -> Form:
+    """A variant of a pattern, compiled."""
+    return Form(
+        len(pattern.terms), variant.anchor, match_steps_of(pattern, variant, rows), compile_replacement(pattern)
+    )
+
+
 def _declared(rule: Rule, variant: MatchVariant) -> Attempt:
-    pattern = rule.pattern
-    assert pattern is not None
-    steps = match_steps_of(pattern, variant, rule.rows)
-    make = compile_replacement(pattern)
-    size, anchor = len(pattern.terms), variant.anchor
+    assert rule.pattern is not None
+    form = form_of(rule.pattern, variant, rule.rows)
 
     def attempt(build: Builder, node: Apply) -> Mapping[Node, Node] | None:
-        match = Match(size)
-        match.slots[anchor] = node
-        if not _run(steps, match):
+        match = form.match_at(node)
+        if match.furthest >= 0:
             build.reason, build.culprit = match.reason, match.reported
             return None
-        return make(build, match)
+        return form.make(build, match)
 
     return attempt
 

@@ -18,6 +18,7 @@ from hloom.ops import OPS
 from hloom.rewrite.codecs import encode_value
 from hloom.rewrite.deserialization import RuleDecoder
 from hloom.rewrite.expressions import Expression
+from hloom.rewrite.family import Family
 from hloom.rewrite.json_reader import JsonReader
 from hloom.rewrite.pattern import (
     OPERATION_FLAGS,
@@ -38,7 +39,7 @@ from hloom.rewrite.pattern import (
     ValueTerm,
 )
 from hloom.rewrite.registry import REGISTERED, RuleError
-from hloom.rewrite.rule import Family, Rule
+from hloom.rewrite.rule import Rule
 from hloom.rewrite.type_guards import is_list, is_mapping, is_object
 from hloom.text import HloomError, read_limited, unwritable
 

@@ -7,17 +7,11 @@ from __future__ import annotations
 
 from hloom.ir import Apply, Node
 from hloom.passes.rules.value_properties import (
-    combined,
     element,
-    has_all_bits,
-    in_either_order,
-    is_constant_like,
     is_integer,
     is_predicate,
     is_real,
-    is_same_value,
     is_signed,
-    is_zero,
     number_like,
 )
 from hloom.rewrite import (
@@ -25,10 +19,9 @@ from hloom.rewrite import (
     Family,
     number_at,
     operand_is,
+    register_builder,
+    register_condition,
     scalar_integer,
-    some_constant,
-    some_number,
-    some_operand,
     used_once,
 )
 
@@ -39,96 +32,21 @@ INVERSE = {"EQ": "NE", "NE": "EQ", "LT": "GE", "GE": "LT", "GT": "LE", "LE": "GT
 _SHIFTS = ("shift-left", "shift-right-arithmetic", "shift-right-logical")
 
 
-@BITWISE.rewrites("and", benefit=3, depth=1, requires=some_number())
-def and_with_ones(build: Builder, node: Apply) -> Node | None:
-    """and(x, true) -> x; of integers, and(x, all ones) -> x."""
-    return next((operand for operand, ones in in_either_order(node) if has_all_bits(ones)), None)
-
-
-@BITWISE.rewrites("and", benefit=3, depth=1, requires=some_number(0))
-def and_with_zero(build: Builder, node: Apply) -> Node | None:
-    """and(x, false) -> false; of integers, and(x, 0) -> 0."""
-    return next((zero for _, zero in in_either_order(node) if is_zero(zero)), None)
-
-
-@BITWISE.rewrites("or", benefit=3, depth=1, requires=some_number(0))
-def or_with_zero(build: Builder, node: Apply) -> Node | None:
-    """or(x, false) -> x; of integers, or(x, 0) -> x."""
-    return next((operand for operand, zero in in_either_order(node) if is_zero(zero)), None)
-
-
-@BITWISE.rewrites("or", benefit=3, depth=1, requires=some_number())
-def or_with_ones(build: Builder, node: Apply) -> Node | None:
-    """or(x, true) -> true; of integers, or(x, all ones) -> all ones."""
-    return next((ones for _, ones in in_either_order(node) if has_all_bits(ones)), None)
-
-
-@BITWISE.rewrites("xor", benefit=3, depth=1, requires=some_number(0))
-def xor_with_zero(build: Builder, node: Apply) -> Node | None:
-    """xor(x, false) -> x; of integers, xor(x, 0) -> x."""
-    return next((operand for operand, zero in in_either_order(node) if is_zero(zero)), None)
-
-
-@BITWISE.rewrites("xor", benefit=2, depth=1, requires=some_number())
-def xor_with_ones(build: Builder, node: Apply) -> Node | None:
-    """xor(x, true) -> not(x); of integers, xor(x, all ones) -> not(x)."""
-    return next((build.op("not", operand) for operand, ones in in_either_order(node) if has_all_bits(ones)), None)
-
-
-@BITWISE.rewrites("and", "or", benefit=3, depth=2)
-def logic_with_itself(build: Builder, node: Apply) -> Node | None:
-    """and(x, x) -> x, or(x, x) -> x."""
-    left, right = node.operands
-    return left if is_same_value(left, right) else None
-
-
-@BITWISE.rewrites("xor", benefit=3, depth=2)
-def xor_with_itself(build: Builder, node: Apply) -> Node | None:
-    """xor(x, x) -> 0; of pred, false."""
-    left, right = node.operands
-    if not is_same_value(left, right) or not (is_integer(node) or is_predicate(node)):
-        return None
-    return number_like(build, node, 0)
-
-
-@BITWISE.rewrites("and", "or", benefit=2, requires=some_operand("not"))
-def logic_with_its_inverse(build: Builder, node: Apply) -> Node | None:
-    """and(x, not(x)) -> false, or(x, not(x)) -> true; of integers, 0 and all ones."""
-    for operand, inverted in in_either_order(node):
-        if inverted.opcode == "not" and inverted.operands[0] is operand:
-            return _bits_like(build, node, node.opcode == "or")
-    return None
-
-
-@BITWISE.rewrites("and", "or", benefit=2, requires=some_operand("and", "or"))
-def absorbed_logic(build: Builder, node: Apply) -> Node | None:
-    """and(x, and(x, y)) -> and(x, y) and and(x, or(x, y)) -> x; the same with or and and swapped."""
-    other = "or" if node.opcode == "and" else "and"
-    for operand, inner in in_either_order(node):
-        if inner.opcode == node.opcode and operand in inner.operands:
-            return inner
-        if inner.opcode == other and operand in inner.operands:
-            return operand
-    return None
-
-
-@BITWISE.rewrites("and", "or", "xor", requires=(some_operand("and", "or", "xor"), some_constant()))
-def logic_of_constants(build: Builder, node: Apply) -> Node | None:
-    """and(and(x, c), d) -> and(x, and(c, d)); the same of or and xor."""
-    for inner, constant in in_either_order(node):
-        if inner.opcode != node.opcode or not is_constant_like(constant):
-            continue
-        for operand, other in in_either_order(inner):
-            if is_constant_like(other) and not is_constant_like(operand):
-                return build.op(node.opcode, operand, combined(build, node.opcode, other, constant))
-    return None
-
-
-@BITWISE.rewrites("not", benefit=3, requires=operand_is(0, "not"))
-def not_of_not(build: Builder, node: Apply) -> Node | None:
-    """not(not(x)) -> x."""
-    inner = node.operands[0]
-    return inner.operands[0] if inner.opcode == "not" else None
+BITWISE.table("""
+and-with-ones [3]: and(x, c) -> x if c is all-ones  # of integers -1, of pred true
+and-with-zero [3]: and(x, z) -> z if z is zero  # of pred false
+or-with-zero [3]: or(x, z) -> x if z is zero  # of pred false
+or-with-ones [3]: or(x, c) -> c if c is all-ones  # of integers -1, of pred true
+xor-with-zero [3]: xor(x, z) -> x if z is zero  # of pred false
+xor-with-ones [2]: xor(x, c) -> not(x) if c is all-ones  # of integers -1, of pred true
+logic-with-itself [3, depth 2]: and|or(x, y) -> x if in order, same-value(x, y)  # bit by bit
+xor-with-itself [3, depth 2]: xor(x, y) -> 0 if in order, integer or predicate, same-value(x, y)  # bit by bit
+logic-with-its-inverse [2]: and(x, not(x)) -> 0; or(x, not(x)) -> ones-like(root) where static  # bit by bit
+absorbed-logic [2]: f(x, inner:f(x, y)) -> inner; f(x, g(x, y)) -> x for f/g in and/or, or/and  # bit by bit
+logic-of-constants: f(f(x, c), d) -> f(x, combined(f, c, d))
+    where c and d are constant, x is not constant for f in and, or, xor  # each is associative
+not-of-not [3]: not(not(x)) -> x  # each bit changes twice
+""")
 
 
 @BITWISE.rewrites("not", requires=operand_is(0, "compare"))
@@ -144,20 +62,12 @@ def not_of_compare(build: Builder, node: Apply) -> Node | None:
     return build.like(inner, *inner.operands, direction=INVERSE[direction])
 
 
-@BITWISE.rewrites(*_SHIFTS, benefit=3, depth=1, requires=some_number(0))
-def shift_by_zero(build: Builder, node: Apply) -> Node | None:
-    """shift(x, 0) -> x, and shift(0, x) -> 0."""
-    operand, amount = node.operands
-    return operand if is_zero(amount) or is_zero(operand) else None
-
-
-@BITWISE.rewrites("shift-left", "shift-right-logical", benefit=2, depth=1, requires=number_at(1))
-def shift_beyond_the_width(build: Builder, node: Apply) -> Node | None:
-    """shift(x, n) -> 0, where n is at least the number of bits, or negative."""
-    amount, element_type = scalar_integer(node.operands[1]), element(node)
-    if amount is None or element_type is None or 0 <= amount < element_type.bits:
-        return None
-    return number_like(build, node, 0)
+BITWISE.table("""
+shift-by-zero [3]: f(x, z) -> x if z is zero; f(z, x) -> z if z is zero
+    for f in shift-left, shift-right-arithmetic, shift-right-logical  # no bit moves, or none is set
+shift-beyond-the-width [2]: shift-left|shift-right-logical(x, c) -> 0 if c is number, beyond-width(c, root)
+    # of as many bits as there are, or of a negative number of bits
+""")
 
 
 @BITWISE.rewrites(*_SHIFTS, requires=(operand_is(0, *_SHIFTS), number_at(1)))
@@ -177,9 +87,17 @@ def is_total_order(compare: Apply) -> bool:
     return compare.attribute("type") == "TOTALORDER" and all(is_real(operand) for operand in compare.operands)
 
 
-def _bits_like(build: Builder, node: Apply, are_set: bool) -> Node | None:
+def ones_like(build: Builder, node: Node) -> Node:
+    """An array like a node in which every bit is set."""
     element_type = element(node)
-    if element_type is None:
-        return None
-    ones = 1 if is_predicate(node) else -1 if is_signed(node) else 2**element_type.bits - 1
-    return number_like(build, node, ones if are_set else 0)
+    assert element_type is not None, "a static array"
+    return number_like(build, node, 1 if is_predicate(node) else -1 if is_signed(node) else 2**element_type.bits - 1)
+
+
+def _is_beyond_width(amount: Node, node: Node) -> bool:
+    number, element_type = scalar_integer(amount), element(node)
+    return number is not None and element_type is not None and not 0 <= number < element_type.bits
+
+
+register_condition("beyond-width", _is_beyond_width)
+register_builder("ones-like", ones_like)

@@ -13,11 +13,9 @@ import numpy as np
 from hloom.ir import Apply, Node
 from hloom.passes.rules.bitwise import is_total_order
 from hloom.passes.rules.value_properties import (
-    is_at_least_zero,
     is_integer,
     is_predicate,
     is_real,
-    is_zero,
     number_like,
 )
 from hloom.passes.rules.value_range import integer_bounds
@@ -25,6 +23,7 @@ from hloom.rewrite import (
     Builder,
     Family,
     all_operands,
+    register_condition,
     scalar_integer,
     some_number,
     some_operand,
@@ -46,13 +45,10 @@ _OPERATORS: dict[str, Callable] = {
 }
 
 
-@COMPARE.rewrites("compare", benefit=3, depth=1)
-def compare_with_itself(build: Builder, node: Apply) -> Node | None:
-    """compare(x, x) -> true or false, on integers and pred: of floats NaN is not equal to itself."""
-    left, right = node.operands
-    if left is not right or not (is_integer(left) or is_predicate(left)):
-        return None
-    return _truth(build, node, node.attributes["direction"] in ("EQ", "GE", "LE"))
+COMPARE.table("""
+compare-with-itself [3]: compare(x, x, direction=EQ|GE|LE) -> true; compare(x, x) -> false
+    where x is integer or predicate  # of floats, NaN is not equal to itself
+""")
 
 
 @COMPARE.rewrites("compare", benefit=3, depth=3)
@@ -67,18 +63,11 @@ def compare_within_bounds(build: Builder, node: Apply) -> Node | None:
     return _known(build, node, _compare_bounds(node.attributes["direction"], left, right))
 
 
-@COMPARE.rewrites("compare", benefit=3, depth=3, requires=some_number(0))
-def compare_with_zero(build: Builder, node: Apply) -> Node | None:
-    """compare(x, 0), direction=LT -> false, where the float x is known to be at least zero, or NaN."""
-    if is_total_order(node):
-        return None
-    left, right = node.operands
-    direction = node.attributes["direction"]
-    if is_real(left) and is_zero(right) and direction == "LT" and is_at_least_zero(left):
-        return _truth(build, node, False)
-    if is_real(right) and is_zero(left) and direction == "GT" and is_at_least_zero(right):
-        return _truth(build, node, False)
-    return None
+COMPARE.table("""
+compare-with-zero [3, depth 3]: compare(x, z, direction=LT) -> false if x is real, z is zero, x is at-least-zero;
+    compare(z, x, direction=GT) -> false if x is real, z is zero, x is at-least-zero
+    where not total-order  # x may be NaN
+""")
 
 
 @COMPARE.rewrites("compare", benefit=2, depth=1, requires=some_number())
@@ -114,22 +103,13 @@ def compare_of_select(build: Builder, node: Apply) -> Node | None:
     return None
 
 
-@COMPARE.rewrites("compare", requires=some_operand("maximum", "minimum"))
-def compare_of_extreme(build: Builder, node: Apply) -> Node | None:
-    """compare(maximum(x, y), x), direction=GT -> compare(y, x), direction=GT
-
-    So too with y; compare(x, minimum(x, y)), direction=GT -> compare(x, y); and each mirrored, LT for GT. Where x or y
-    is NaN, both are false.
-    """
-    if node.attributes["direction"] not in ("GT", "LT") or is_total_order(node):
-        return None
-    is_greater = node.attributes["direction"] == "GT"
-    left, right = node.operands
-    if left.opcode == ("maximum" if is_greater else "minimum") and right in left.operands:
-        return build.like(node, _other(left, right), right)
-    if right.opcode == ("minimum" if is_greater else "maximum") and left in right.operands:
-        return build.like(node, left, _other(right, left))
-    return None
+COMPARE.table("""
+compare-of-extreme: compare(maximum(x, y), x, direction=GT) -> like(root, y, x);
+    compare(minimum(x, y), x, direction=LT) -> like(root, y, x);
+    compare(x, minimum(x, y), direction=GT) -> like(root, x, y);
+    compare(x, maximum(x, y), direction=LT) -> like(root, x, y) where not total-order
+    # where x or y is NaN, both are false
+""")
 
 
 @COMPARE.rewrites("and", "or", benefit=2, requires=all_operands("compare"))
@@ -202,5 +182,4 @@ def _threshold(node: Node) -> tuple[Node, str, int] | None:
     return None
 
 
-def _other(pair: Node, one: Node) -> Node:
-    return pair.operands[1] if pair.operands[0] is one else pair.operands[0]
+register_condition("total-order", is_total_order)

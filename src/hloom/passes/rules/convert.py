@@ -14,37 +14,21 @@ from hloom.passes.rules.dimensions import replace_if_compatible, same_layout
 from hloom.passes.rules.value_properties import (
     ORDINARY,
     element,
-    is_integer,
-    is_predicate,
-    is_real,
     is_unsigned,
-    number_like,
 )
-from hloom.rewrite import Builder, Family, integers, operand_is, tensor_type, used_once
+from hloom.rewrite import Builder, Family, integers, operand_is, register_condition, tensor_type, used_once
 
 CONVERT = Family("convert", formerly="conversion")
 CONVERT_CHAINS = Family("convert-chains")
 
-_ROUNDING = ("ceil", "floor", "round-nearest-afz", "round-nearest-even")
 _WRAPPING = ("add", "subtract", "multiply")
 
 
-@CONVERT.rewrites("convert", benefit=3, depth=1)
-def convert_to_same_type(build: Builder, node: Apply) -> Node | None:
-    """convert(x) -> x, where x has that element type."""
-    return node.operands[0] if element(node) is not None and element(node) is element(node.operands[0]) else None
-
-
-@CONVERT.rewrites("convert", benefit=3, requires=operand_is(0, "convert"))
-def convert_there_and_back(build: Builder, node: Apply) -> Node | None:
-    """convert(convert(x)) -> x, where x has the last type and the type between holds each of its values."""
-    inner = node.operands[0]
-    if inner.opcode != "convert":
-        return None
-    first, between, last = element(inner.operands[0]), element(inner), element(node)
-    if first is None or between is None or first is not last or not preserves_values(first, between):
-        return None
-    return inner.operands[0]
+CONVERT.table("""
+convert-to-same-type [3]: convert(x) -> x if same-element(x, root)  # nothing is converted
+convert-there-and-back [3]: convert(between:convert(x)) -> x if same-element(x, root), holds-values(between, x)
+    # the type between holds each value of x
+""")
 
 
 @CONVERT.rewrites("convert", requires=operand_is(0, "convert"))
@@ -90,19 +74,11 @@ def narrow_integers_computed_wide(build: Builder, node: Apply) -> Node | None:
     return build.op(wide.opcode, left.operands[0], right.operands[0])
 
 
-@CONVERT.rewrites("bitcast-convert", benefit=3, depth=1)
-def bitcast_convert_to_same_type(build: Builder, node: Apply) -> Node | None:
-    """bitcast-convert(x) -> x, where x has that element type."""
-    return node.operands[0] if element(node) is not None and element(node) is element(node.operands[0]) else None
-
-
-@CONVERT.rewrites("bitcast-convert", benefit=2, requires=operand_is(0, "bitcast-convert"))
-def bitcast_convert_twice(build: Builder, node: Apply) -> Node | None:
-    """bitcast-convert(bitcast-convert(x)) -> bitcast-convert(x): the same bits."""
-    inner = node.operands[0]
-    if inner.opcode != "bitcast-convert" or element(node) is None or element(inner) is None:
-        return None
-    return build.op("bitcast-convert", inner.operands[0], type=node.type)
+CONVERT.table("""
+bitcast-convert-to-same-type [3]: bitcast-convert(x) -> x if same-element(x, root)  # nothing is converted
+bitcast-convert-twice [2]: bitcast-convert(between:bitcast-convert(x)) -> bitcast-convert(x, type=root)
+    where static, between is static  # the same bits
+""")
 
 
 @CONVERT.rewrites("bitcast-convert", requires=operand_is(0, "concatenate"))
@@ -138,20 +114,10 @@ def bitcasts_around_one_op(build: Builder, node: Apply) -> Node | None:
     return build.op("bitcast", build.like(middle, inner.operands[0], type=source), type=node.type)
 
 
-@CONVERT.rewrites("complex", benefit=3, requires=(operand_is(0, "real"), operand_is(1, "imag")))
-def complex_of_its_parts(build: Builder, node: Apply) -> Node | None:
-    """complex(real(x), imag(x)) -> x, of a complex x."""
-    real, imaginary = node.operands
-    if real.opcode != "real" or imaginary.opcode != "imag" or real.operands[0] is not imaginary.operands[0]:
-        return None
-    return real.operands[0]
-
-
-@CONVERT.rewrites("real", "imag", benefit=3, requires=operand_is(0, "complex"))
-def part_of_complex(build: Builder, node: Apply) -> Node | None:
-    """real(complex(x, y)) -> x, imag(complex(x, y)) -> y."""
-    inner = node.operands[0]
-    return inner.operands[0 if node.opcode == "real" else 1] if inner.opcode == "complex" else None
+CONVERT.table("""
+complex-of-its-parts [3]: complex(real(x), imag(x)) -> x  # of a complex x
+part-of-complex [3]: real(complex(x, y)) -> x; imag(complex(x, y)) -> y  # nothing is computed
+""")
 
 
 @CONVERT.rewrites("real", "imag", benefit=2, depth=1)
@@ -165,27 +131,13 @@ def part_of_real(build: Builder, node: Apply) -> Node | None:
     return operand if node.opcode == "real" else build.constant(0, node_type)
 
 
-@CONVERT.rewrites("is-finite", benefit=2, requires=operand_is(0, "convert"))
-def integer_is_finite(build: Builder, node: Apply) -> Node | None:
-    """is-finite(convert(x)) -> true, of integers or pred whose greatest the float holds without overflow."""
-    inner = node.operands[0]
-    if inner.opcode != "convert" or not (is_integer(inner.operands[0]) or is_predicate(inner.operands[0])):
-        return None
-    source, result = element(inner.operands[0]), element(inner)
-    if source is None or result is None or not is_real(inner) or not _reaches(result, source):
-        return None
-    return number_like(build, node, 1)
-
-
-@CONVERT.rewrites(*_ROUNDING, benefit=2, requires=operand_is(0, *_ROUNDING, "convert"))
-def rounding_of_whole(build: Builder, node: Apply) -> Node | None:
-    """floor(ceil(x)) -> ceil(x), floor(convert(x)) -> convert(x) of integers x; so of every pair of roundings."""
-    inner = node.operands[0]
-    if inner.opcode in _ROUNDING:
-        return inner
-    if inner.opcode == "convert" and (is_integer(inner.operands[0]) or is_predicate(inner.operands[0])):
-        return inner
-    return None
+CONVERT.table("""
+integer-is-finite [2]: is-finite(c:convert(x)) -> true if x is integer or predicate, c is real, reaches-as-far(c, x)
+    # the float holds the greatest integer without overflow
+rounding-of-whole [2]: f(r:ceil|floor|round-nearest-afz|round-nearest-even(x)) -> r;
+    f(c:convert(x)) -> c if x is integer or predicate
+    for f in ceil, floor, round-nearest-afz, round-nearest-even  # it is whole already
+""")
 
 
 @CONVERT_CHAINS.rewrites("convert", depth=2, requires=operand_is(0, "convert"))
@@ -247,3 +199,18 @@ def _is_common(element_type: DType) -> bool:
 def _is_tiled(node: Node) -> bool:
     array_type = tensor_type(node)
     return array_type is not None and array_type.layout is not None and bool(array_type.layout.tiles)
+
+
+def _holds_values(node: Node, source: Node) -> bool:
+    """Whether the element type of one array holds every value of another's."""
+    result, given = element(node), element(source)
+    return result is not None and given is not None and preserves_values(given, result)
+
+
+def _reaches_as_far(node: Node, source: Node) -> bool:
+    result, given = element(node), element(source)
+    return result is not None and given is not None and _reaches(result, given)
+
+
+register_condition("holds-values", _holds_values)
+register_condition("reaches-as-far", _reaches_as_far)

@@ -12,13 +12,8 @@ from hloom.ir import Apply, Node, TensorType
 from hloom.passes.rules.value_properties import (
     element,
     in_either_order,
-    is_constant,
     is_integer,
-    is_non_negative,
-    is_one,
-    is_real,
     is_unsigned,
-    is_zero,
     number_like,
 )
 from hloom.passes.rules.value_range import integer_bounds
@@ -27,82 +22,33 @@ from hloom.rewrite import (
     Family,
     array_value,
     constant_at,
-    floats,
     integers,
-    is_splat,
     number_at,
     operand_is,
+    register_builder,
+    register_condition,
     scalar_integer,
 )
 
 DIVIDE = Family("divide", formerly="division")
 
-
-@DIVIDE.rewrites("divide", benefit=3, depth=1, requires=number_at(1, 1))
-def divide_by_one(build: Builder, node: Apply) -> Node | None:
-    """divide(x, 1) -> x: exact, but of complex numbers, where infinite parts times 0 give NaN."""
-    if not (is_integer(node) or is_real(node)):
-        return None
-    return node.operands[0] if is_one(node.operands[1]) else None
-
-
-@DIVIDE.rewrites("divide", benefit=3, depth=1, requires=number_at(1, -1))
-def divide_by_minus_one(build: Builder, node: Apply) -> Node | None:
-    """divide(x, -1) -> negate(x): exact; the least integer over -1 is itself, as its negation is."""
-    if not is_splat(node.operands[1], -1) or not (is_integer(node) or is_real(node)):
-        return None
-    return build.op("negate", node.operands[0])
-
-
-@DIVIDE.rewrites("divide", benefit=2, depth=1, requires=(integers(), number_at(1)))
-def divide_unsigned_by_power_of_two(build: Builder, node: Apply) -> Node | None:
-    """divide(x, 2^k) -> shift-right-logical(x, k), on unsigned integers."""
-    exponent = exponent_of_two(node.operands[1])
-    if exponent is None or not is_unsigned(node):
-        return None
-    return build.op("shift-right-logical", node.operands[0], number_like(build, node.operands[0], exponent))
-
-
-@DIVIDE.rewrites("divide", depth=1, requires=(floats(), constant_at(1)))
-def divide_by_float_power_of_two(build: Builder, node: Apply) -> Node | None:
-    """divide(x, c) -> multiply(x, 1/c), where all of c and of 1/c are powers of two: both only move the exponent."""
-    constant = node.operands[1]
-    source = constant.operands[0] if constant.opcode == "broadcast" else constant
-    numbers = array_value(source)
-    if numbers is None or not is_real(node) or is_constant(node.operands[0]) or not _are_powers_of_two(numbers):
-        return None
-    return build.op("multiply", node.operands[0], reciprocal(build, constant))
-
-
-@DIVIDE.rewrites("remainder", benefit=3, depth=1, requires=(integers(), number_at(1, 1)))
-def remainder_by_one(build: Builder, node: Apply) -> Node | None:
-    """remainder(x, 1) -> 0, on integers."""
-    return number_like(build, node, 0) if is_integer(node) and is_one(node.operands[1]) else None
-
-
-@DIVIDE.rewrites("remainder", benefit=3, requires=operand_is(0, "remainder"))
-def remainder_of_remainder(build: Builder, node: Apply) -> Node | None:
-    """remainder(remainder(x, y), y) -> remainder(x, y): exact, of floats too."""
-    inner, divisor = node.operands
-    return inner if inner.opcode == "remainder" and inner.operands[1] is divisor else None
-
-
-@DIVIDE.rewrites("remainder", benefit=2, depth=1, requires=(integers(), number_at(1)))
-def remainder_of_unsigned_by_power_of_two(build: Builder, node: Apply) -> Node | None:
-    """remainder(x, 2^k) -> and(x, 2^k - 1), on unsigned integers."""
-    exponent = exponent_of_two(node.operands[1])
-    if exponent is None or not is_unsigned(node):
-        return None
-    return build.op("and", node.operands[0], number_like(build, node.operands[0], 2**exponent - 1))
-
-
-@DIVIDE.rewrites("remainder", benefit=3, depth=3, requires=number_at(1))
-def remainder_by_more(build: Builder, node: Apply) -> Node | None:
-    """remainder(x, c) -> x, where x is known to be in [0, c), as an iota does."""
-    bounds, divisor = integer_bounds(node.operands[0]), scalar_integer(node.operands[1])
-    if bounds is None or divisor is None or not 0 <= bounds[0] <= bounds[1] < divisor:
-        return None
-    return node.operands[0]
+DIVIDE.table("""
+divide-by-one [3]: divide(x, 1) -> x if integer or real
+    # exact, but of complex numbers, where infinite parts times 0 give NaN
+divide-by-minus-one [3]: divide(x, -1) -> negate(x) if integer or real
+    # exact; the least integer over -1 is itself, as its negation is
+divide-unsigned-by-power-of-two [2]: divide(x, c) -> shift-right-logical(x, exponent-of(c, x))
+    where unsigned, c is power-of-two-integer  # c is 2^k, and k its exponent
+divide-by-float-power-of-two: divide(x, c) -> multiply(x, reciprocal(c))
+    where real, x is not literal, c is exactly-invertible
+    # all of c and of 1/c are powers of two: both only move the exponent
+remainder-by-one [3]: remainder(x, 1) -> 0 if integer  # of floats, their fraction
+remainder-of-remainder [3]: remainder(r:remainder(x, y), y) -> r  # exact, of floats too
+remainder-of-unsigned-by-power-of-two [2]: remainder(x, c) -> and(x, bits-below(c, x))
+    where unsigned, c is power-of-two-integer  # c is 2^k, and the bits below it 2^k - 1
+remainder-by-more [3, depth 3]: remainder(x, c) -> x if c is number, within-divisor(x, c)
+    # x is known to be in [0, c), as an iota does
+""")
 
 
 @DIVIDE.rewrites("remainder", benefit=3, depth=3, requires=(operand_is(0, "add"), number_at(1)))
@@ -121,63 +67,22 @@ def remainder_of_sum_with_divisor(build: Builder, node: Apply) -> Node | None:
     return None
 
 
-@DIVIDE.rewrites("power", benefit=3, depth=1, requires=number_at(1, 0))
-def power_of_zero(build: Builder, node: Apply) -> Node | None:
-    """power(x, 0) -> 1: also of NaN, infinity and zero."""
-    if not is_zero(node.operands[1]) or not (is_real(node) or _holds_one(node)):
-        return None
-    return number_like(build, node, 1)
-
-
-@DIVIDE.rewrites("power", benefit=3, depth=1, requires=number_at(1, 1))
-def power_of_one(build: Builder, node: Apply) -> Node | None:
-    """power(x, 1) -> x: exact."""
-    return node.operands[0] if is_one(node.operands[1]) and (is_integer(node) or is_real(node)) else None
-
-
-@DIVIDE.rewrites("power", benefit=2, depth=1, requires=number_at(1, 2))
-def power_of_two(build: Builder, node: Apply) -> Node | None:
-    """power(x, 2) -> multiply(x, x): rounded once, and the same of NaN and infinity."""
-    base, exponent = node.operands
-    if not is_splat(exponent, 2) or not (is_integer(node) or is_real(node)):
-        return None
-    return build.op("multiply", base, base)
-
-
-@DIVIDE.rewrites("power", benefit=2, depth=1, requires=(integers(), number_at(1, 3)))
-def integer_power_of_three(build: Builder, node: Apply) -> Node | None:
-    """power(x, 3) -> multiply(x, multiply(x, x)), on integers: they wrap around."""
-    return cube(build, node) if is_integer(node) else None
-
-
-@DIVIDE.rewrites("power", benefit=2, depth=1, requires=(floats(), number_at(1, -1)))
-def power_of_minus_one(build: Builder, node: Apply) -> Node | None:
-    """power(x, -1) -> divide(1, x), on floats: rounded once, and of zero the infinity with its sign."""
-    base, exponent = node.operands
-    if not is_splat(exponent, -1) or not is_real(node):
-        return None
-    return build.op("divide", number_like(build, base, 1), base)
-
-
-@DIVIDE.rewrites("power", benefit=2, depth=3, requires=(floats(), number_at(1, 0.5)))
-def power_of_one_half(build: Builder, node: Apply) -> Node | None:
-    """power(x, 0.5) -> sqrt(x), where x is known to be non-negative: of -infinity and -0 the two differ."""
-    base, exponent = node.operands
-    if not is_real(node) or not is_splat(exponent, 0.5) or not is_non_negative(base):
-        return None
-    return build.op("sqrt", base)
+DIVIDE.table("""
+power-of-zero [3]: power(x, z) -> 1 if z is zero, real or able-to-hold-one  # also of NaN, infinity and zero
+power-of-one [3]: power(x, 1) -> x if integer or real  # exact
+power-of-two [2]: power(x, 2) -> multiply(x, x) if integer or real  # rounded once, and the same of NaN and infinity
+integer-power-of-three [2]: power(x, 3) -> multiply(x, multiply(x, x)) if integer  # integers wrap around
+power-of-minus-one [2]: power(x, -1) -> divide(1, x) if real
+    # rounded once, and of zero the infinity with its sign
+power-of-one-half [2, depth 3]: power(x, 0.5) -> sqrt(x) if real, x is non-negative
+    # of -infinity and -0 the two differ
+""")
 
 
 def exponent_of_two(node: Node) -> int | None:
     """The logarithm of an integer that is the same power of two in every element."""
     value = scalar_integer(node)
     return value.bit_length() - 1 if value is not None and value > 0 and value & (value - 1) == 0 else None
-
-
-def cube(build: Builder, node: Apply) -> Node | None:
-    """power(x, 3) as multiply(x, multiply(x, x))."""
-    base, exponent = node.operands
-    return build.op("multiply", base, build.op("multiply", base, base)) if is_splat(exponent, 3) else None
 
 
 def reciprocal(build: Builder, constant: Node) -> Node:
@@ -209,3 +114,35 @@ def _are_powers_of_two(numbers: np.ndarray) -> bool:
     mantissas = np.abs(np.frexp(wide)[0])
     ordinary = (np.abs(wide) >= smallest) & (np.abs(inverse) >= smallest) & np.isfinite(inverse)
     return bool((mantissas == 0.5).all() and ordinary.all())
+
+
+def _is_within(node: Node, divisor: Node) -> bool:
+    """Whether a value is known to be at least 0 and less than a number."""
+    bounds, value = integer_bounds(node), scalar_integer(divisor)
+    return bounds is not None and value is not None and 0 <= bounds[0] <= bounds[1] < value
+
+
+def _is_exactly_invertible(constant: Node) -> bool:
+    numbers = array_value(constant.operands[0] if constant.opcode == "broadcast" else constant)
+    return numbers is not None and _are_powers_of_two(numbers)
+
+
+def _exponent_like(build: Builder, power: Node, node: Node) -> Node:
+    exponent = exponent_of_two(power)
+    assert exponent is not None, "a power of two"
+    return number_like(build, node, exponent)
+
+
+def _bits_below(build: Builder, power: Node, node: Node) -> Node:
+    exponent = exponent_of_two(power)
+    assert exponent is not None, "a power of two"
+    return number_like(build, node, 2**exponent - 1)
+
+
+register_condition("power-of-two-integer", lambda node: exponent_of_two(node) is not None, of_operand=number_at)
+register_condition("exactly-invertible", _is_exactly_invertible, of_operand=constant_at)
+register_condition("able-to-hold-one", _holds_one, of_root=integers())
+register_condition("within-divisor", _is_within)
+register_builder("exponent-of", _exponent_like)
+register_builder("bits-below", _bits_below)
+register_builder("reciprocal", reciprocal)

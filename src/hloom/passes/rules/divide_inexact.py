@@ -9,12 +9,9 @@ import ml_dtypes
 import numpy as np
 
 from hloom.ir import Apply, Node
-from hloom.passes.rules.divide import exponent_of_two, reciprocal
+from hloom.passes.rules.divide import exponent_of_two
 from hloom.passes.rules.value_properties import (
-    is_complex,
-    is_constant,
     is_inexact,
-    is_one,
     is_signed,
     number_like,
 )
@@ -22,23 +19,25 @@ from hloom.rewrite import (
     Builder,
     Family,
     array_value,
-    complex_numbers,
     constant_at,
-    inexact_numbers,
     integers,
     number_at,
     operand_is,
-    some_operand,
+    register_condition,
     used_once,
 )
 
 DIVIDE_INEXACT = Family("divide-inexact", formerly="division-relaxed")
 
-
-@DIVIDE_INEXACT.rewrites("divide", benefit=3, depth=1, requires=(complex_numbers(), number_at(1, 1)))
-def divide_complex_by_one(build: Builder, node: Apply) -> Node | None:
-    """divide(x, 1) -> x, on complex numbers: infinite parts times 0 would be NaN."""
-    return node.operands[0] if is_complex(node) and is_one(node.operands[1]) else None
+DIVIDE_INEXACT.table("""
+divide-complex-by-one [3]: divide(x, 1) -> x if complex  # infinite parts times 0 would be NaN
+divide-by-power [2]: divide(x, power(y, z)) -> multiply(x, power(y, negate(z))) if inexact  # rounded twice
+divide-by-constant: divide(x, c) -> multiply(x, reciprocal(c)) if inexact, x is not literal, c is invertible
+    # 1/c neither overflows nor underflows, and is rounded: rounded twice
+divide-quotients [2]: divide(divide(a, b), divide(c, d)) -> divide(multiply(a, d), multiply(b, c));
+    divide(divide(a, b), c) -> divide(a, multiply(b, c)); divide(a, divide(b, c)) -> divide(multiply(a, c), b)
+    where inexact  # one division in place of two or three
+""")
 
 
 @DIVIDE_INEXACT.rewrites("divide", depth=1, requires=(integers(), number_at(1)))
@@ -65,16 +64,6 @@ def remainder_of_signed_by_power_of_two(build: Builder, node: Apply) -> Node | N
     return _with_sign_of(build, node.operands[0], "and", 2**exponent - 1)
 
 
-@DIVIDE_INEXACT.rewrites("divide", benefit=2, requires=operand_is(1, "power"))
-def divide_by_power(build: Builder, node: Apply) -> Node | None:
-    """divide(x, power(y, z)) -> multiply(x, power(y, negate(z))), on floats."""
-    operand, power = node.operands
-    if power.opcode != "power" or not is_inexact(node):
-        return None
-    base, exponent = power.operands
-    return build.op("multiply", operand, build.op("power", base, build.op("negate", exponent)))
-
-
 @DIVIDE_INEXACT.rewrites("divide", benefit=2, depth=3, requires=operand_is(1, "sqrt", "rsqrt", "broadcast"))
 def divide_by_square_root(build: Builder, node: Apply) -> Node | None:
     """divide(x, sqrt(y)) -> multiply(x, rsqrt(y)), divide(x, rsqrt(y)) -> multiply(x, sqrt(y)).
@@ -91,36 +80,6 @@ def divide_by_square_root(build: Builder, node: Apply) -> Node | None:
     if isinstance(divisor, Apply) and divisor is not root:
         inverse = build.like(divisor, inverse, type=divisor.type)
     return build.op("multiply", operand, inverse)
-
-
-@DIVIDE_INEXACT.rewrites("divide", depth=1, requires=(inexact_numbers(), constant_at(1)))
-def divide_by_constant(build: Builder, node: Apply) -> Node | None:
-    """divide(x, c) -> multiply(x, 1/c), on floats, where 1/c neither overflows nor underflows: rounded twice."""
-    operand, constant = node.operands
-    source = constant.operands[0] if constant.opcode == "broadcast" else constant
-    numbers = array_value(source)
-    if numbers is None or not numbers.size or not is_inexact(node) or is_constant(operand):
-        return None
-    return build.op("multiply", operand, reciprocal(build, constant)) if _have_reciprocals(numbers) else None
-
-
-@DIVIDE_INEXACT.rewrites("divide", benefit=2, requires=(inexact_numbers(), some_operand("divide")))
-def divide_quotients(build: Builder, node: Apply) -> Node | None:
-    """divide(divide(a, b), divide(c, d)) -> divide(multiply(a, d), multiply(b, c)), on floats
-
-    divide(divide(a, b), c) -> divide(a, multiply(b, c)) and divide(a, divide(b, c)) -> divide(multiply(a, c), b).
-    """
-    left, right = node.operands
-    if not is_inexact(node):
-        return None
-    if left.opcode == "divide" and right.opcode == "divide":
-        above = build.op("multiply", left.operands[0], right.operands[1])
-        return build.op("divide", above, build.op("multiply", left.operands[1], right.operands[0]))
-    if left.opcode == "divide":
-        return build.op("divide", left.operands[0], build.op("multiply", left.operands[1], right))
-    if right.opcode == "divide":
-        return build.op("divide", build.op("multiply", left, right.operands[1]), right.operands[0])
-    return None
 
 
 def _with_sign_of(build: Builder, operand: Node, opcode: str, amount: int) -> Node:
@@ -140,3 +99,11 @@ def _have_reciprocals(numbers: np.ndarray) -> bool:
         inverse = np.abs(1 / wide)
     ordinary = (inverse >= float(limits.smallest_normal)) & (inverse <= float(limits.max))
     return bool((ordinary | ~np.isfinite(wide) | (wide == 0)).all())
+
+
+def _is_invertible(constant: Node) -> bool:
+    numbers = array_value(constant.operands[0] if constant.opcode == "broadcast" else constant)
+    return numbers is not None and bool(numbers.size) and _have_reciprocals(numbers)
+
+
+register_condition("invertible", _is_invertible, of_operand=constant_at)

@@ -6,13 +6,30 @@ xla/hlo/transforms/simplifiers/algebraic_simplifier.cc.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from hloom.ir import Apply, Constant, DType, DTypeKind, Literal, Node, TensorType
 from hloom.ops import may_merge
-from hloom.rewrite import Builder, is_splat, splat_of, tensor_type
+from hloom.rewrite import (
+    Builder,
+    Requirement,
+    complex_numbers,
+    constant_at,
+    floats,
+    inexact_numbers,
+    integers,
+    is_splat,
+    number_at,
+    operand_is,
+    predicates,
+    register_builder,
+    register_condition,
+    splat_of,
+    tensor_type,
+    used_once,
+)
 
 ORDINARY = frozenset({"f16", "bf16", "f32", "f64"})
 """The floats that have both zeros, both infinities and NaN."""
@@ -102,11 +119,26 @@ def combined(build: Builder, opcode: str, left: Node, right: Node) -> Node:
     return build.broadcast(scalar, array_type) if array_type.rank else scalar
 
 
+def applied_like(build: Builder, node: Apply, *operands: Node) -> Node:
+    """The op of a node with its attributes on other operands."""
+    return build.like(node, *operands)
+
+
+def respread(build: Builder, node: Apply, source: Node) -> Node:
+    """Another value where a broadcast has one."""
+    return build.like(node, source, type=node.type)
+
+
 def number_like(build: Builder, node: Node, value: complex) -> Node:
     """This number in every element of an array like a node: a scalar constant and its broadcast."""
     array_type = tensor_type(node)
     assert array_type is not None, f"{node!r} is not a static array"
     return build.constant(value, array_type)
+
+
+def is_number(node: Node) -> bool:
+    """Whether it is a constant of one number, seen through broadcasts and the like."""
+    return splat_of(node) is not None
 
 
 def is_zero(node: Node) -> bool:
@@ -128,6 +160,30 @@ def has_all_bits(node: Node) -> bool:
     if element_type.kind is DTypeKind.UNSIGNED:
         return int(splat) == 2**element_type.bits - 1
     return bool(splat == (1 if element_type.kind is DTypeKind.BOOLEAN else -1))
+
+
+def is_same_type(left: Node, right: Node) -> bool:
+    """Whether two values have one type, layouts included."""
+    return left.type is right.type
+
+
+def is_same_element(left: Node, right: Node) -> bool:
+    """Whether two static arrays have one element type."""
+    return element(left) is not None and element(left) is element(right)
+
+
+def varies_more(left: Node, right: Node) -> bool:
+    """Whether the first of two values is less of a constant: no constant, or an array where the other is a number."""
+    return not is_constant_like(left) or (not is_constant(right) and is_constant(left))
+
+
+def is_less(low: Node, high: Node) -> bool:
+    """Whether two constants are one number each, and the first is less."""
+    first, second = splat_of(low), splat_of(high)
+    if first is None or second is None or not (is_integer(low) or is_real(low)):
+        return False
+    with np.errstate(invalid="ignore"):
+        return bool(np.less(first, second))
 
 
 def is_same_value(left: Node, right: Node) -> bool:
@@ -224,3 +280,43 @@ def _counts_without_wrapping(node: Apply) -> bool:
         return False
     size = array_type.dims[node.attribute("iota_dimension")]
     return array_type.dtype.is_float or size <= 2 ** (array_type.dtype.bits - 1)
+
+
+_OF_TYPES: dict[str, tuple[Callable[[Node], bool], Requirement | None]] = {
+    "integer": (is_integer, integers()),
+    "signed": (is_signed, integers()),
+    "unsigned": (is_unsigned, integers()),
+    "predicate": (is_predicate, predicates()),
+    "real": (is_real, floats()),
+    "complex": (is_complex, complex_numbers()),
+    "inexact": (is_inexact, inexact_numbers()),
+    "static": (lambda node: element(node) is not None, None),
+}
+"""Conditions on the type of a value, with what the index may ask of the root's."""
+_OF_VALUES: dict[str, tuple[Callable[[Node], bool], Callable[[int], Requirement] | None]] = {
+    "constant": (is_constant_like, constant_at),
+    "literal": (is_constant, lambda at: operand_is(at, "constant")),
+    "scalar-constant": (lambda node: scalar_beneath(node) is not None, constant_at),
+    "number": (is_number, number_at),
+    "zero": (is_zero, lambda at: number_at(at, 0)),
+    "all-ones": (has_all_bits, number_at),
+    "non-negative": (is_non_negative, None),
+    "at-least-zero": (is_at_least_zero, None),
+    "broadcast": (lambda node: node.opcode == "broadcast", lambda at: operand_is(at, "broadcast")),
+    "used once": (used_once, None),
+}
+"""Conditions on a value, with what the index may ask of an operand."""
+for _name, (_holds, _required) in _OF_TYPES.items():
+    register_condition(_name, _holds, of_root=_required)
+for _name, (_holds, _needed) in _OF_VALUES.items():
+    register_condition(_name, _holds, of_operand=_needed)
+for _name, _relation in {
+    "same-type": is_same_type,
+    "same-element": is_same_element,
+    "same-value": is_same_value,
+    "varies-more": varies_more,
+    "less": is_less,
+}.items():
+    register_condition(_name, _relation)
+for _name, _function in {"combined": combined, "like": applied_like, "respread": respread}.items():
+    register_builder(_name, _function)
