@@ -21,8 +21,8 @@ from hloom.passes.dce import erase_dead
 from hloom.passes.operand_view import MOST_VIEWS, Label, dims_of, is_split_or_joined, split_view_of, view_of
 from hloom.passes.pipeline import register_pass, until_settled
 from hloom.passes.rules.dimensions import same_layout
-from hloom.passes.rules.reshape import reshape_of_reshape, reshape_to_same_shape
-from hloom.passes.rules.transpose import transpose_of_transpose, transpose_that_moves_nothing
+from hloom.passes.rules.reshape import RESHAPE
+from hloom.passes.rules.transpose import TRANSPOSE
 from hloom.rewrite import Builder, Report, RuleIndex, rewrite
 from hloom.text import HloomError
 
@@ -31,7 +31,12 @@ MOST_BYTES = 32 << 20
 last use.
 """
 _CANCELLING = RuleIndex(
-    [transpose_that_moves_nothing, transpose_of_transpose, reshape_to_same_shape, reshape_of_reshape]
+    [
+        TRANSPOSE["transpose-that-moves-nothing"],
+        TRANSPOSE["transpose-of-transpose"],
+        RESHAPE["reshape-to-same-shape"],
+        RESHAPE["reshape-of-reshape"],
+    ]
 )
 """Cleans up the transposes and reshapes around merged dots."""
 MOST_STEPS = 50

@@ -42,6 +42,13 @@ class Family:
     def __iter__(self) -> Iterator[Rule]:
         return iter(self.rules)
 
+    def __getitem__(self, name: str) -> Rule:
+        """The rule with this name; raises KeyError if there is none."""
+        for rule in self.rules:
+            if rule.name == name:
+                return rule
+        raise KeyError(name)
+
     def table(self, lines: str, rows: Mapping[str, Op] = OPS) -> None:
         """Add rules as text (`rule_text`): a name, the benefit if it is not 1, the rule, and why it holds.
 

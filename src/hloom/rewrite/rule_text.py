@@ -11,12 +11,12 @@ ops match in either order. Attributes that a pattern does not name may have any 
 of these, `direction=d` binds it. Forms between semicolons are tried in turn, and those that `for` makes.
 
 After `if` stand the conditions of one form, after `where` those of all, with commas between: `x and y are constant`,
-`integer or predicate` (of the root), `operands are used once`, `less(x, y)`; `in order` keeps the operands of
-commutative ops where they are written.
+`integer or predicate` (of the root), `operands are used once`, `less(x, y)`. `in order` keeps the operands of the root
+where they are written, and `inner is in order` those of another commutative op.
 
 In the replacement, `op(...)` makes an operation, a function that `register_builder` knows makes a value, and a number
 makes a constant of the type of a value beside it, or, as in a select, of the root's. `type=x` gives what is made the
-type of `x`.
+type of `x`. An attribute is a word, a number, a variable, or `NAME(a, ...)` of a function that `register_value` knows.
 
 A text is compiled by the engine of declared rules, when a node that it may match is first seen.
 """
@@ -35,7 +35,7 @@ from hloom.rewrite.builder import Builder
 from hloom.rewrite.declaration import Handle, PatternBuilder, ReplacementBuilder, one_of
 from hloom.rewrite.expressions import Expression
 from hloom.rewrite.match_variants import MatchVariant, variants_of
-from hloom.rewrite.pattern import ANY, OperationTerm, Pattern, ValueTerm
+from hloom.rewrite.pattern import ANY, Condition, OperationTerm, Pattern, ValueTerm
 from hloom.rewrite.registry import RuleError, register
 from hloom.rewrite.requirements import Requirement, Signature, either, requirements_of
 from hloom.rewrite.rule_compiler import Form, form_of
@@ -46,8 +46,8 @@ _TOKEN = re.compile(
 )
 _NUMBER = re.compile(r"(-?\d+)|-?\d+\.\d+|-?\d+e-?\d+|-?inf")
 _TRUTHS = {"true": True, "false": False}
-_IS, _BUILDS = "is ", "builds "
-"""The prefixes of the registered names of conditions and builders."""
+_IS, _BUILDS, _COMPUTES = "is ", "builds ", "computes "
+"""The prefixes of the registered names of conditions, builders, and functions of attributes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,13 @@ def register_builder(name: str, build: Callable[..., Any]) -> None:
     name is taken.
     """
     register(f"{_BUILDS}{name}", build)
+
+
+def register_value(name: str, compute: Callable[..., Any]) -> None:
+    """Let attributes in replacements be `NAME(a, ...)`, for a function of values; raises RuleError if the name is
+    taken.
+    """
+    register(f"{_COMPUTES}{name}", compute)
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,15 +312,10 @@ class _FormReader:
 
     def condition(self, words: list[str]) -> None:
         """One condition: on one or several names, or on the root."""
-        if words == ["in", "order"]:
-            self.session.terms[:] = [
-                replace(term, commutative=False) if isinstance(term, OperationTerm) else term
-                for term in self.session.terms
-            ]
-            return
+        said = " ".join(words)
         if words[1:2] == ["("]:
-            called = [self.handle(word).as_node() for word in words[2:-1] if word != ","]
-            self.where(Expression("call", Expression("known", f"{_IS}{words[0]}"), *called))
+            called = [self.value_of(word) for word in words[2:-1] if word != ","]
+            self.where(Expression("call", Expression("known", f"{_IS}{words[0]}"), *called), said)
             return
         verb = next((word for word in ("is", "are") if word in words), None)
         subjects = [self.named["root"]]
@@ -322,11 +324,25 @@ class _FormReader:
             names, words = [word for word in words[:at] if word != "and"], words[at + 1 :]
             subjects = self.inner if names == ["operands"] else [self.handle(name) for name in names]
         for subject in subjects:
+            if words == ["in", "order"]:
+                self.keep_order(subject.reference.term)
+                continue
             parts = " ".join(words).split(" or ")
             test = self.test(parts[0], subject)
             for part in parts[1:]:
                 test = test | self.test(part, subject)
-            self.where(test)
+            self.where(test, said)
+
+    def keep_order(self, at: int) -> None:
+        term = self.session.terms[at]
+        if not isinstance(term, OperationTerm):
+            raise self.problem(f"'{term.name}' has no operands")
+        self.session.terms[at] = replace(term, commutative=False)
+
+    def value_of(self, word: str) -> Expression:
+        """What a condition is asked of: a value of the pattern, or what an attribute is bound to."""
+        variable = self.session.variables.get(word)
+        return self.handle(word).as_node() if variable is None else variable
 
     def test(self, words: str, subject: Handle) -> Expression:
         name = words.removeprefix("not ")
@@ -335,8 +351,8 @@ class _FormReader:
         asked = Expression("call", Expression("known", f"{_IS}{name}"), subject.as_node())
         return asked if name == words else ~asked
 
-    def where(self, test: Expression) -> None:
-        self.session.where(test)
+    def where(self, test: Expression, said: str) -> None:
+        self.session.conditions.append(Condition(test, f"true that {said}"))
 
     def handle(self, name: str) -> Handle:
         if name not in self.named:
@@ -420,7 +436,7 @@ class _FormReader:
         while not self.accept(")"):
             arguments.append(self.named[self.take()] if self.word() in self.named else self.value())
             self.accept(",")
-        return self.session.call(word, *arguments)
+        return self.session.call(f"{_COMPUTES}{word}", *arguments)
 
 
 def _number(word: str) -> bool | int | float | None:

@@ -22,7 +22,6 @@ from hloom.rewrite import (
     register_builder,
     register_condition,
     scalar_integer,
-    used_once,
 )
 
 BITWISE = Family("bitwise", formerly="logic")
@@ -46,20 +45,9 @@ absorbed-logic [2]: f(x, inner:f(x, y)) -> inner; f(x, g(x, y)) -> x for f/g in 
 logic-of-constants: f(f(x, c), d) -> f(x, combined(f, c, d))
     where c and d are constant, x is not constant for f in and, or, xor  # each is associative
 not-of-not [3]: not(not(x)) -> x  # each bit changes twice
+not-of-compare: not(c:compare(x, y)) -> inverse-of(c) if c is used once, c is invertible-comparison
+    # of floats only EQ and NE, for no order holds with NaN
 """)
-
-
-@BITWISE.rewrites("not", requires=operand_is(0, "compare"))
-def not_of_compare(build: Builder, node: Apply) -> Node | None:
-    """not(compare(x, y)) -> the inverse comparison; of floats only EQ and NE, for no order holds with NaN."""
-    inner = node.operands[0]
-    if not isinstance(inner, Apply) or inner.opcode != "compare" or not used_once(inner):
-        return None
-    direction = inner.attributes["direction"]
-    ordered = all(is_integer(operand) or is_predicate(operand) for operand in inner.operands)
-    if not ordered and direction not in ("EQ", "NE") and not is_total_order(inner):
-        return None
-    return build.like(inner, *inner.operands, direction=INVERSE[direction])
 
 
 BITWISE.table("""
@@ -101,3 +89,17 @@ def _is_beyond_width(amount: Node, node: Node) -> bool:
 
 register_condition("beyond-width", _is_beyond_width)
 register_builder("ones-like", ones_like)
+
+
+def _is_invertible(compare: Apply) -> bool:
+    """Whether the inverse comparison is true where one is false, with NaN too."""
+    ordered = all(is_integer(operand) or is_predicate(operand) for operand in compare.operands)
+    return ordered or compare.attributes["direction"] in ("EQ", "NE") or is_total_order(compare)
+
+
+def _inverse_of(build: Builder, compare: Apply) -> Node:
+    return build.like(compare, *compare.operands, direction=INVERSE[compare.attributes["direction"]])
+
+
+register_condition("invertible-comparison", _is_invertible)
+register_builder("inverse-of", _inverse_of)

@@ -11,7 +11,6 @@ from hloom.ops import OPS, with_trait
 from hloom.passes.rules.dimensions import (
     Dimensions,
     broadcast_dims,
-    inverse,
     is_empty,
     kept_by_reshape,
     replace_if_compatible,
@@ -20,7 +19,7 @@ from hloom.passes.rules.dimensions import (
     scalar_of,
     without,
 )
-from hloom.rewrite import Builder, Family, all_operands, operand_is, tensor_type
+from hloom.rewrite import Builder, Family, all_operands, operand_is, register_condition, tensor_type
 
 BROADCAST = Family("broadcast", formerly="broadcasting")
 BROADCAST_AS_XLA = Family("broadcast-as-xla", formerly="broadcasting-as-xla")
@@ -54,25 +53,12 @@ def broadcast_that_adds_nothing(build: Builder, node: Apply) -> Node | None:
     )
 
 
-@BROADCAST.rewrites("broadcast", benefit=4)
-def broadcast_that_transposes(build: Builder, node: Apply) -> Node | None:
-    """broadcast(x) -> transpose(x), where every dimension is one of x"""
-    operand, array_type = node.operands[0], tensor_type(node)
-    source, dimensions = tensor_type(operand), broadcast_dims(node)
-    if array_type is None or source is None or source.rank != array_type.rank or list(dimensions) == sorted(dimensions):
-        return None
-    return build.op("transpose", operand, dimensions=inverse(dimensions))
-
-
-@BROADCAST.rewrites("broadcast", benefit=3, requires=operand_is(0, "broadcast"))
-def broadcast_of_broadcast(build: Builder, node: Apply) -> Node | None:
-    """broadcast(broadcast(x)) -> broadcast(x)"""
-    inner, array_type = node.operands[0], tensor_type(node)
-    if inner.opcode != "broadcast" or array_type is None or tensor_type(inner.operands[0]) is None:
-        return None
-    outer = broadcast_dims(node)
-    dimensions = tuple(outer[dim] for dim in broadcast_dims(inner))
-    return build.op("broadcast", inner.operands[0], type=array_type, dimensions=dimensions)
+BROADCAST.table("""
+broadcast-that-transposes [4]: broadcast(x, dimensions=d) -> transpose(x, dimensions=inverse(d))
+    where same-rank(root, x), falling(d)  # every dimension is one of x
+broadcast-of-broadcast [3]: broadcast(broadcast(x, dimensions=a), dimensions=b) ->
+    broadcast(x, type=root, dimensions=composed(b, a)) where static, x is static  # each element is repeated at once
+""")
 
 
 @BROADCAST.rewrites("broadcast", benefit=3, requires=operand_is(0, "reshape"))
@@ -89,22 +75,12 @@ def broadcast_of_reshape(build: Builder, node: Apply) -> Node | None:
     return build.op("broadcast", inner.operands[0], type=array_type, dimensions=without(broadcast_dims(node), added))
 
 
-@BROADCAST.rewrites("broadcast", benefit=3, requires=operand_is(0, "iota"))
-def broadcast_of_iota(build: Builder, node: Apply) -> Node | None:
-    """broadcast(iota) -> iota"""
-    inner, array_type = node.operands[0], tensor_type(node)
-    if inner.opcode != "iota" or array_type is None or tensor_type(inner) is None:
-        return None
-    return build.op("iota", type=array_type, iota_dimension=broadcast_dims(node)[inner.attributes["iota_dimension"]])
-
-
-@BROADCAST.rewrites("iota", benefit=2)
-def iota_of_one(build: Builder, node: Apply) -> Node | None:
-    """iota() -> broadcast(0), where the counted dimension has one element at most"""
-    array_type = tensor_type(node)
-    if array_type is None or array_type.dims[node.attributes["iota_dimension"]] > 1:
-        return None
-    return build.constant(0, array_type)
+BROADCAST.table("""
+broadcast-of-iota [3]: broadcast(i:iota(iota_dimension=k), dimensions=d) -> iota(type=root, iota_dimension=item(d, k))
+    where static, i is static  # it counts along another dimension
+iota-of-one [2]: iota(iota_dimension=k) -> 0 if static, counts-to-one(root, k)
+    # the counted dimension has one element at most
+""")
 
 
 @BROADCAST_AS_XLA.rewrites("broadcast")
@@ -189,3 +165,18 @@ def _added_ones(before: Dimensions, after: Dimensions) -> list[int] | None:
         else:
             added.append(number)
     return added if position == len(before) else None
+
+
+def _counts_to_one(node: Node, counted: int) -> bool:
+    array_type = tensor_type(node)
+    return array_type is not None and array_type.dims[counted] <= 1
+
+
+def _same_rank(node: Node, other: Node) -> bool:
+    one, second = tensor_type(node), tensor_type(other)
+    return one is not None and second is not None and one.rank == second.rank
+
+
+register_condition("counts-to-one", _counts_to_one)
+register_condition("same-rank", _same_rank)
+register_condition("falling", lambda dimensions: list(dimensions or ()) != sorted(dimensions or ()))

@@ -117,18 +117,8 @@ def bitcasts_around_one_op(build: Builder, node: Apply) -> Node | None:
 CONVERT.table("""
 complex-of-its-parts [3]: complex(real(x), imag(x)) -> x  # of a complex x
 part-of-complex [3]: real(complex(x, y)) -> x; imag(complex(x, y)) -> y  # nothing is computed
+part-of-real [2]: real(x) -> x; imag(x) -> 0 where same-float(x, root)  # x is not complex
 """)
-
-
-@CONVERT.rewrites("real", "imag", benefit=2, depth=1)
-def part_of_real(build: Builder, node: Apply) -> Node | None:
-    """real(x) -> x, imag(x) -> 0, of an x that is not complex."""
-    operand, node_type = node.operands[0], node.type
-    if not isinstance(node_type, TensorType) or not isinstance(operand.type, TensorType):
-        return None
-    if not node_type.dtype.is_float or operand.type.dtype is not node_type.dtype:
-        return None
-    return operand if node.opcode == "real" else build.constant(0, node_type)
 
 
 CONVERT.table("""
@@ -214,3 +204,16 @@ def _reaches_as_far(node: Node, source: Node) -> bool:
 
 register_condition("holds-values", _holds_values)
 register_condition("reaches-as-far", _reaches_as_far)
+
+
+def _is_same_float(node: Node, other: Node) -> bool:
+    one, second = node.type, other.type
+    return (
+        isinstance(one, TensorType)
+        and isinstance(second, TensorType)
+        and one.dtype is second.dtype
+        and one.dtype.is_float
+    )
+
+
+register_condition("same-float", _is_same_float)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from hloom.ir import Layout, Node, TensorType, Type, default_layout, map_leaves, same_shape
-from hloom.rewrite import Builder, tensor_type
+from hloom.rewrite import Builder, emptiness, register_builder, register_condition, register_value, tensor_type
 
 Dimensions = tuple[int, ...]
 
@@ -171,3 +171,35 @@ def _blocks(before: Sequence[int], after: Sequence[int]) -> list[tuple[tuple[int
                 right += 1
         blocks.append((start, (left, right)))
     return blocks
+
+
+def in_place(build: Builder, other: Node, node: Node) -> Node | None:
+    """Another node for the root, if nothing but the value tells them apart."""
+    return replace_if_compatible(build, node, other)
+
+
+def composed(first: Sequence[int] | None, order: Sequence[int] | None) -> Dimensions:
+    """The dimensions that one list names of those that another does."""
+    return tuple((first or ())[dim] for dim in order or ())
+
+
+def _is_row_major(node: Node) -> bool:
+    array_type = tensor_type(node)
+    return array_type is not None and is_row_major(array_type)
+
+
+def _is_empty(node: Node) -> bool:
+    array_type = tensor_type(node)
+    return array_type is not None and is_empty(array_type)
+
+
+register_condition("row-major", _is_row_major)
+register_condition("empty", _is_empty, of_root=emptiness(), of_operand=lambda at: emptiness())
+register_condition("same-array", lambda one, other: same_array(one.type, other.type))
+register_condition("rising", lambda dimensions: list(dimensions or ()) == sorted(dimensions or ()))
+register_builder("in-place", in_place)
+register_builder("spread", lambda build, scalar, node: build.broadcast(scalar, node.type))
+register_value("composed", composed)
+register_value("inverse", inverse)
+register_value("item", lambda dimensions, at: dimensions[at])
+register_value("place", lambda number, dimensions: tuple(dimensions).index(number))

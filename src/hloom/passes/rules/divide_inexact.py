@@ -11,7 +11,6 @@ import numpy as np
 from hloom.ir import Apply, Node
 from hloom.passes.rules.divide import exponent_of_two
 from hloom.passes.rules.value_properties import (
-    is_inexact,
     is_signed,
     number_like,
 )
@@ -22,9 +21,7 @@ from hloom.rewrite import (
     constant_at,
     integers,
     number_at,
-    operand_is,
     register_condition,
-    used_once,
 )
 
 DIVIDE_INEXACT = Family("divide-inexact", formerly="division-relaxed")
@@ -32,6 +29,9 @@ DIVIDE_INEXACT = Family("divide-inexact", formerly="division-relaxed")
 DIVIDE_INEXACT.table("""
 divide-complex-by-one [3]: divide(x, 1) -> x if complex  # infinite parts times 0 would be NaN
 divide-by-power [2]: divide(x, power(y, z)) -> multiply(x, power(y, negate(z))) if inexact  # rounded twice
+divide-by-square-root [2, depth 3]: divide(x, f(y)) -> multiply(x, g(y));
+    divide(x, b:broadcast(f(y))) -> multiply(x, respread(b, g(y)))
+    where inexact, operands are used once for f/g in sqrt/rsqrt, rsqrt/sqrt  # no division
 divide-by-constant: divide(x, c) -> multiply(x, reciprocal(c)) if inexact, x is not literal, c is invertible
     # 1/c neither overflows nor underflows, and is rounded: rounded twice
 divide-quotients [2]: divide(divide(a, b), divide(c, d)) -> divide(multiply(a, d), multiply(b, c));
@@ -62,24 +62,6 @@ def remainder_of_signed_by_power_of_two(build: Builder, node: Apply) -> Node | N
     if exponent is None or not is_signed(node):
         return None
     return _with_sign_of(build, node.operands[0], "and", 2**exponent - 1)
-
-
-@DIVIDE_INEXACT.rewrites("divide", benefit=2, depth=3, requires=operand_is(1, "sqrt", "rsqrt", "broadcast"))
-def divide_by_square_root(build: Builder, node: Apply) -> Node | None:
-    """divide(x, sqrt(y)) -> multiply(x, rsqrt(y)), divide(x, rsqrt(y)) -> multiply(x, sqrt(y)).
-
-    So too where the root is broadcast.
-    """
-    operand, divisor = node.operands
-    root = divisor.operands[0] if divisor.opcode == "broadcast" else divisor
-    if root.opcode not in ("sqrt", "rsqrt") or not is_inexact(node):
-        return None
-    if not used_once(root) or not used_once(divisor):
-        return build.decline("the root is used elsewhere")
-    inverse = build.op("rsqrt" if root.opcode == "sqrt" else "sqrt", root.operands[0])
-    if isinstance(divisor, Apply) and divisor is not root:
-        inverse = build.like(divisor, inverse, type=divisor.type)
-    return build.op("multiply", operand, inverse)
 
 
 def _with_sign_of(build: Builder, operand: Node, opcode: str, amount: int) -> Node:

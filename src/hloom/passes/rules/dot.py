@@ -19,9 +19,7 @@ from hloom.rewrite import (
     emptiness,
     integers,
     operand_is,
-    some_number,
     some_operand,
-    splat_of,
     tensor_type,
     used_once,
 )
@@ -41,17 +39,10 @@ def dot_of_nothing(build: Builder, node: Apply) -> Node | None:
     return build.constant(0, result.with_layout(None))
 
 
-@DOT.rewrites("dot", benefit=9, depth=1, requires=(integers(), some_number(0)))
-def integer_dot_of_zero(build: Builder, node: Apply) -> Node | None:
-    """dot(x, broadcast(0)) -> broadcast(0), for integers: with floats, NaN and infinity would be lost."""
-    result = tensor_type(node)
-    if result is None or not result.dtype.is_integer:
-        return None
-    for operand in node.operands:
-        array_type, value = tensor_type(operand), splat_of(operand)
-        if array_type is not None and array_type.dtype.is_integer and value is not None and int(value) == 0:
-            return build.constant(0, result.with_layout(None))
-    return None
+DOT.table("""
+integer-dot-of-zero [9]: dot(z, x) -> 0; dot(x, z) -> 0 where integer, z is integer, z is zero
+    # with floats, NaN and infinity would be lost
+""")
 
 
 @DOT.rewrites("dot", benefit=8, depth=1, requires=integers())

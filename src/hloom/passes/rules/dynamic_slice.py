@@ -27,12 +27,10 @@ DYNAMIC_SLICE_AS_XLA = Family("dynamic-slice-as-xla", formerly="indexing-as-xla"
 """Forms that XLA prefers though they are not smaller."""
 
 
-@DYNAMIC_SLICE.rewrites("dynamic-slice", benefit=4)
-def dynamic_slice_of_everything(build: Builder, node: Apply) -> Node | None:
-    """dynamic-slice(x, i) -> x, where all of x is taken: it fits only at the beginning"""
-    return (
-        replace_if_compatible(build, node, node.operands[0]) if same_array(node.type, node.operands[0].type) else None
-    )
+DYNAMIC_SLICE.table("""
+dynamic-slice-of-everything [4]: dynamic-slice(x, starts...) -> in-place(x, root) if same-array(root, x)
+    # all of x is taken: it fits only at the beginning
+""")
 
 
 @DYNAMIC_SLICE.rewrites("dynamic-slice", "dynamic-update-slice", benefit=3)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from hloom.ir import Apply, Node, PaddingDimension, TensorType, Trait
 from hloom.passes.rules.dimensions import broadcast_dims
-from hloom.rewrite import Builder, Family, is_splat, splat_of, static_type, tensor_type
+from hloom.rewrite import Builder, Family, is_splat, register_builder, splat_of, static_type, tensor_type
 
 EXPLORE_ALGEBRA = Family("explore-algebra")
 
@@ -18,48 +18,14 @@ MOST_DEPTH = 12
 """How far above a guard a NaN is followed."""
 
 
-@EXPLORE_ALGEBRA.rewrites("add", "subtract")
-def term_and_its_multiple(build: Builder, node: Apply) -> Node | None:
-    """a + a * b -> a * (1 + b); a - a * b -> a * (1 - b); a * b - a -> a * (b - 1)"""
-    if not _is_float(node):
-        return None
-    for side in (0, 1):
-        term, product = node.operands[side], node.operands[1 - side]
-        if product.opcode != "multiply" or term.opcode == "broadcast":
-            continue
-        for at in (0, 1):
-            if product.operands[at] is term:
-                pair = (_one(build, node), product.operands[1 - at])
-                factor = build.op(node.opcode, *(pair if side == 0 else reversed(pair)))
-                return build.op("multiply", term, factor)
-    return build.decline("it is not a sum of a term and its multiple")
-
-
-@EXPLORE_ALGEBRA.rewrites("add", "subtract")
-def sum_of_transforms(build: Builder, node: Apply) -> Node | None:
-    """fft(x) + fft(y) -> fft(x + y), for transforms of one type and length; the same for differences"""
-    one, other = node.operands
-    if one.opcode != "fft" or other.opcode != "fft" or not isinstance(one, Apply):
-        return build.decline("it is not a sum of two Fourier transforms")
-    if one.attributes != other.attributes or one.operands[0].type != other.operands[0].type:
-        return build.decline("the transforms are of two types or lengths")
-    total = build.op(node.opcode, one.operands[0], other.operands[0])
-    return build.like(one, total, type=static_type(one))
-
-
-@EXPLORE_ALGEBRA.rewrites("multiply")
-def multiple_of_one_and_more(build: Builder, node: Apply) -> Node | None:
-    """a * (1 + b) -> a + a * b; a * (1 - b) -> a - a * b; a * (b - 1) -> a * b - a"""
-    if not _is_float(node):
-        return None
-    for value, factor in _orders(node):
-        if factor.opcode not in ("add", "subtract") or value.opcode == "broadcast":
-            continue
-        for side in (0, 1):
-            if is_splat(factor.operands[side], 1) and factor.operands[1 - side].opcode != "broadcast":
-                pair = (value, build.op("multiply", value, factor.operands[1 - side]))
-                return build.op(factor.opcode, *(pair if side == 0 else reversed(pair)))
-    return build.decline("no factor is one and something else")
+EXPLORE_ALGEBRA.table("""
+term-and-its-multiple: f(a, multiply(a, b)) -> multiply(a, f(1, b)); f(multiply(a, b), a) -> multiply(a, f(b, 1))
+    where in order, floating, a is not broadcast for f in add, subtract  # rounded in another place
+sum-of-transforms: f(a:fft(x), b:fft(y)) -> like(a, f(x, y))
+    where in order, same-attributes(a, b), same-type(x, y) for f in add, subtract  # transforms are linear
+multiple-of-one-and-more: multiply(a, i:f(1, b)) -> f(a, multiply(a, b)); multiply(a, i:f(b, 1)) -> f(multiply(a, b), a)
+    where i is in order, floating, a and b are not broadcast for f in add, subtract  # rounded in another place
+""")
 
 
 @EXPLORE_ALGEBRA.rewrites("multiply")
@@ -114,41 +80,14 @@ def broadcast_out_of_second(build: Builder, node: Apply) -> Node | None:
     return build.op(last, build.op(outer, first, value), spread)
 
 
-@EXPLORE_ALGEBRA.rewrites("multiply", "divide")
-def negation_outwards(build: Builder, node: Apply) -> Node | None:
-    """negate(x) * y -> negate(x * y); so for quotients"""
-    for side in (0, 1):
-        operand = node.operands[side]
-        if operand.opcode == "negate" and _is_float(node) and _is_float(operand):
-            operands = list(node.operands)
-            operands[side] = operand.operands[0]
-            return build.op("negate", build.like(node, *operands, type=static_type(node)))
-    return build.decline("no operand is negated")
-
-
-@EXPLORE_ALGEBRA.rewrites("negate")
-def negation_into_broadcast(build: Builder, node: Apply) -> Node | None:
-    """negate(x * broadcast(y)) -> x * broadcast(negate(y)); so for quotients"""
-    product = node.operands[0]
-    if product.opcode not in ("multiply", "divide") or not isinstance(product, Apply) or not _is_float(node):
-        return build.decline("it is not a negated product")
-    for side in (0, 1):
-        spread = product.operands[side]
-        if spread.opcode == "broadcast":
-            operands = list(product.operands)
-            negated = build.op("negate", spread.operands[0])
-            operands[side] = build.op("broadcast", negated, type=static_type(spread), dimensions=broadcast_dims(spread))
-            return build.op(product.opcode, *operands)
-    return build.decline("no factor is a broadcast")
-
-
-@EXPLORE_ALGEBRA.rewrites("negate")
-def negation_of_difference(build: Builder, node: Apply) -> Node | None:
-    """negate(x - y) -> y - x: of equal numbers the zeros' signs differ"""
-    difference = node.operands[0]
-    if difference.opcode != "subtract" or not _is_float(node):
-        return build.decline("it is not a negated difference")
-    return build.op("subtract", *reversed(difference.operands))
+EXPLORE_ALGEBRA.table("""
+negation-outwards: f(negate(x), y) -> negate(f(x, y)); f(y, negate(x)) -> negate(f(y, x))
+    where in order, floating, x is floating for f in multiply, divide  # the sign alone changes
+negation-into-broadcast: negate(p:f(b:broadcast(y), x)) -> f(broadcast-as(b, negate(y)), x);
+    negate(p:f(x, b:broadcast(y))) -> f(x, broadcast-as(b, negate(y)))
+    where p is in order, floating for f in multiply, divide  # the sign alone changes
+negation-of-difference: negate(subtract(x, y)) -> subtract(y, x) if floating  # of equal numbers the zeros' signs differ
+""")
 
 
 @EXPLORE_ALGEBRA.rewrites("select")
@@ -178,31 +117,11 @@ def _yields_nan(node: Node, source: Node, depth: int = MOST_DEPTH) -> bool:
     return any(_yields_nan(operand, source, depth - 1) for operand in node.operands)
 
 
-@EXPLORE_ALGEBRA.rewrites("select")
-def choices_among_two(build: Builder, node: Apply) -> Node | None:
-    """select(p, select(q, a, b), b) -> select(and(p, q), a, b); of select(p, a, select(q, a, b)), with or"""
-    predicate, on_true, on_false = node.operands
-    if on_true.opcode == "select" and on_true.operands[2] is on_false and on_true.operands[0].type == predicate.type:
-        both = build.op("and", predicate, on_true.operands[0])
-        return build.op("select", both, on_true.operands[1], on_false)
-    if on_false.opcode == "select" and on_false.operands[1] is on_true and on_false.operands[0].type == predicate.type:
-        either = build.op("or", predicate, on_false.operands[0])
-        return build.op("select", either, on_true, on_false.operands[2])
-    return build.decline("no choice between the same follows")
-
-
-@EXPLORE_ALGEBRA.rewrites("divide")
-def logistic_of_exponential(build: Builder, node: Apply) -> Node | None:
-    """1 / (1 + exponential(negate(x))) -> logistic(x)"""
-    one, total = node.operands
-    if not is_splat(one, 1) or total.opcode != "add" or not _is_float(node):
-        return build.decline("it is not a reciprocal of a sum")
-    for exponential, other in _orders(total):
-        if exponential.opcode == "exponential" and is_splat(other, 1):
-            negated = exponential.operands[0]
-            if negated.opcode == "negate":
-                return build.op("logistic", negated.operands[0])
-    return build.decline("the sum is not of one and the exponential of what is negated")
+EXPLORE_ALGEBRA.table("""
+choices-among-two: select(p, select(q, a, b), b) -> select(and(p, q), a, b);
+    select(p, a, select(q, a, b)) -> select(or(p, q), a, b) where same-type(p, q)  # both predicates decide at once
+logistic-of-exponential: divide(1, add(1, exponential(negate(x)))) -> logistic(x) if floating  # its definition
+""")
 
 
 @EXPLORE_ALGEBRA.rewrites("add")
@@ -268,3 +187,11 @@ def _shape(node: Node) -> tuple[int, ...]:
 def _is_float(node: Node) -> bool:
     array_type = tensor_type(node)
     return array_type is not None and array_type.dtype.is_float
+
+
+def _broadcast_as(build: Builder, spread: Node, source: Node) -> Node:
+    """Another value broadcast to where a broadcast puts its own."""
+    return build.op("broadcast", source, type=static_type(spread), dimensions=broadcast_dims(spread))
+
+
+register_builder("broadcast-as", _broadcast_as)

@@ -11,7 +11,16 @@ from hloom.ops import OPS
 from hloom.passes.rules.broadcast import POINTWISE, UNARY
 from hloom.passes.rules.dimensions import broadcast_dims, kept_by_reshape
 from hloom.passes.rules.reducers import combiner_of, may_be_reduction_identity
-from hloom.rewrite import Builder, Family, splat_of, static_type, tensor_type
+from hloom.rewrite import (
+    Builder,
+    Family,
+    number_at,
+    register_builder,
+    register_condition,
+    splat_of,
+    static_type,
+    tensor_type,
+)
 
 EXPLORE_ELEMENTWISE = Family("explore-elementwise")
 
@@ -68,42 +77,17 @@ def regrouped_with_broadcast(build: Builder, node: Apply) -> Node | None:
     return build.op(family[1] if is_inverse[0] else family[0], value, both)
 
 
-@EXPLORE_ELEMENTWISE.rewrites("multiply", "divide", "add", "subtract")
-def broadcast_outwards(build: Builder, node: Apply) -> Node | None:
-    """(x + broadcast(y)) + z -> (x + z) + broadcast(y): so that it meets another one; so for products too"""
-    inner, other = node.operands
-    family = ADDITIVE if node.opcode in ADDITIVE else MULTIPLICATIVE
-    if inner.opcode not in family or other.opcode == "broadcast" or not _is_float(node):
-        return build.decline("it is not a chain with a broadcast within")
-    value, factor = inner.operands
-    if factor.opcode != "broadcast" or value.opcode == "broadcast":
-        return build.decline("the inner one has no broadcast")
-    return build.op(inner.opcode, build.op(node.opcode, value, other), factor)
-
-
-@EXPLORE_ELEMENTWISE.rewrites("maximum", "minimum", "and", "or")
-def regrouped_bounds(build: Builder, node: Apply) -> Node | None:
-    """max(max(x, broadcast(y)), broadcast(z)) -> max(x, max(broadcast(y), broadcast(z))); so for min, and, or"""
-    for inner, outer in (node.operands, reversed(node.operands)):
-        if inner.opcode != node.opcode or outer.opcode != "broadcast":
-            continue
-        for value, bound in (inner.operands, reversed(inner.operands)):
-            if bound.opcode == "broadcast" and value.opcode != "broadcast":
-                return build.op(node.opcode, value, _of_two_broadcasts(build, node.opcode, bound, outer))
-    return build.decline("it is not a chain of two broadcasts")
-
-
-@EXPLORE_ELEMENTWISE.rewrites("clamp")
-def clamp_of_bounded(build: Builder, node: Apply) -> Node | None:
-    """clamp(a, max(x, a), b) -> clamp(a, x, b); clamp(a, min(x, b), b) -> clamp(a, x, b)"""
-    low, value, high = node.operands
-    for opcode, bound in (("maximum", low), ("minimum", high)):
-        if value.opcode != opcode:
-            continue
-        for inner, own in (value.operands, reversed(value.operands)):
-            if own is bound or (own.opcode == "broadcast" and own.operands[0] is bound):
-                return build.like(node, low, inner, high, type=static_type(node))
-    return build.decline("what is clamped has neither bound")
+EXPLORE_ELEMENTWISE.table("""
+broadcast-outwards: f(i:g(x, b:broadcast(y)), z) -> g(f(x, z), b)
+    where in order, i is in order, fractional, x and z are not broadcast
+    for f/g in add/add, add/subtract, subtract/add, subtract/subtract, multiply/multiply, multiply/divide,
+    divide/multiply, divide/divide  # so that it meets another one
+regrouped-bounds: f(f(x, b:broadcast(y)), c:broadcast(z)) -> f(x, of-broadcasts(f, b, c))
+    where x is not broadcast for f in maximum, minimum, and, or  # each is associative
+clamp-of-bounded: clamp(a, maximum(x, a), b) -> clamp(a, x, b); clamp(a, maximum(x, broadcast(a)), b) -> clamp(a, x, b);
+    clamp(a, minimum(x, b), b) -> clamp(a, x, b); clamp(a, minimum(x, broadcast(b)), b) -> clamp(a, x, b)
+    # the clamp has that bound too
+""")
 
 
 def _of_two_broadcasts(build: Builder, opcode: str, first: Node, second: Node) -> Node:
@@ -134,32 +118,13 @@ def factor_of_shifted_product(build: Builder, node: Apply) -> Node | None:
     return build.decline("it is not a product with a shift that is scaled")
 
 
-@EXPLORE_ELEMENTWISE.rewrites("sqrt", "rsqrt")
-def factor_out_of_root(build: Builder, node: Apply) -> Node | None:
-    """sqrt(x * broadcast(y)) -> sqrt(x) * broadcast(sqrt(y)), where y is a number above 0"""
-    inner = node.operands[0]
-    if inner.opcode not in MULTIPLICATIVE or not _is_float(node):
-        return build.decline("it is not a root of a product")
-    value, factor = inner.operands
-    number = splat_of(factor)
-    if factor.opcode != "broadcast" or number is None or not number.item() > 0:
-        return build.decline("the factor is not known to be above 0")
-    root = build.op(node.opcode, value)
-    return build.op(inner.opcode, root, build.op(node.opcode, factor))
-
-
-@EXPLORE_ELEMENTWISE.rewrites("add", "subtract")
-def factor_of_both_terms(build: Builder, node: Apply) -> Node | None:
-    """a * c + b * c -> (a + b) * c; a / c + b / c -> (a + b) / c"""
-    first, second = node.operands
-    if first.opcode != second.opcode or first.opcode not in MULTIPLICATIVE or not _is_float(node):
-        return build.decline("it is not a sum of two products")
-    for at in (1, 0) if first.opcode == "multiply" else (1,):
-        for other in (1, 0) if first.opcode == "multiply" else (1,):
-            if first.operands[at] is second.operands[other]:
-                total = build.op(node.opcode, first.operands[1 - at], second.operands[1 - other])
-                return build.op(first.opcode, total, first.operands[at])
-    return build.decline("the products have no factor in common")
+EXPLORE_ELEMENTWISE.table("""
+factor-out-of-root: f(i:g(x, b)) -> g(f(x), f(b)) where i is in order, b is broadcast, b is above-zero, fractional
+    for f/g in sqrt/multiply, sqrt/divide, rsqrt/multiply, rsqrt/divide  # of a number above 0
+factor-of-both-terms: f(multiply(a, c), multiply(b, c)) -> multiply(f(a, b), c);
+    f(divide(a, c), divide(b, c)) -> divide(f(a, b), c)
+    where in order, fractional for f in add, subtract  # rounded in another place
+""")
 
 
 @EXPLORE_ELEMENTWISE.rewrites("slice", "dynamic-slice", "transpose", "reverse")
@@ -385,3 +350,12 @@ def _with_dims(node: Node, shape: object) -> TensorType:
 def _is_float(node: Node) -> bool:
     array_type = tensor_type(node)
     return array_type is not None and (array_type.dtype.is_float or array_type.dtype.is_complex)
+
+
+def _is_above_zero(node: Node) -> bool:
+    number = splat_of(node)
+    return number is not None and bool(number.item() > 0)
+
+
+register_condition("above-zero", _is_above_zero, of_operand=number_at)
+register_builder("of-broadcasts", _of_two_broadcasts)

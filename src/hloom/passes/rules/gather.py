@@ -25,11 +25,9 @@ _MAX_IOTA_ELEMENTS = 1 << 12
 """How many elements an iota of indices may have to be written out as numbers for a look at them."""
 
 
-@GATHER.rewrites("gather", benefit=3)
-def gather_from_nothing(build: Builder, node: Apply) -> Node | None:
-    """gather(x, i) -> broadcast(0), where x has no elements"""
-    array_type, source = tensor_type(node), tensor_type(node.operands[0])
-    return build.constant(0, array_type) if array_type and source and is_empty(source) else None
+GATHER.table("""
+gather-from-nothing [3]: gather(x, i) -> 0 if static, x is empty  # there is nothing to take
+""")
 
 
 @GATHER.rewrites("gather", benefit=3)

@@ -23,7 +23,6 @@ from hloom.rewrite import (
     number_at,
     register_condition,
     scalar_integer,
-    some_operand,
     splat_of,
 )
 
@@ -40,18 +39,9 @@ extreme-of-disjoint-ranges [3, depth 3, formerly extreme-of-what-lies-apart]:
 """)
 
 
-@MIN_MAX.rewrites("maximum", "minimum", benefit=2, requires=some_operand("maximum", "minimum"))
-def extreme_of_extreme(build: Builder, node: Apply) -> Node | None:
-    """maximum(maximum(x, y), y) -> maximum(x, y), maximum(y, maximum(x, y)) -> maximum(y, x); the same of minimum."""
-    left, right = node.operands
-    if left.opcode == node.opcode and right in left.operands:
-        return left
-    if right.opcode != node.opcode or left not in right.operands:
-        return None
-    return right if right.operands[0] is left else build.op(node.opcode, left, right.operands[0])
-
-
 MIN_MAX.table("""
+extreme-of-extreme [2]: f(e:f(x, y), y) -> e; f(x, e:f(x, y)) -> e if e is in order; f(x, f(x, y)) -> f(x, y)
+    where in order for f in maximum, minimum  # neither is greater
 extreme-of-opposite [2]: f(x, g(x, y)) -> x
     where integer or predicate for f/g in maximum/minimum, minimum/maximum  # of floats, y may be NaN
 extreme-of-constants [2]: f(f(x, c), d) -> f(x, combined(f, c, d))

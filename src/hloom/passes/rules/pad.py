@@ -17,28 +17,26 @@ from hloom.passes.rules.dimensions import (
     scalar_of,
     without,
 )
-from hloom.rewrite import Builder, Family, emptiness, literal_value, operand_is, tensor_type, used_once
+from hloom.rewrite import (
+    Builder,
+    Family,
+    literal_value,
+    operand_is,
+    register_condition,
+    tensor_type,
+    used_once,
+)
 
 PAD = Family("pad", formerly="padding")
 
 _NONE = PaddingDimension(0, 0)
 
 
-@PAD.rewrites("pad", benefit=4)
-def pad_by_nothing(build: Builder, node: Apply) -> Node | None:
-    """pad(x, value), padding=0_0 -> x"""
-    if any(amount != _NONE for amount in _padding(node)) or not same_array(node.type, node.operands[0].type):
-        return None
-    return replace_if_compatible(build, node, node.operands[0])
-
-
-@PAD.rewrites("pad", benefit=4, requires=emptiness())
-def pad_of_no_elements(build: Builder, node: Apply) -> Node | None:
-    """pad(x, value) -> broadcast(value), where x has no elements"""
-    array_type, source = tensor_type(node), tensor_type(node.operands[0])
-    if array_type is None or source is None or not is_empty(source) or not _same_element(node.operands[1], array_type):
-        return None
-    return build.broadcast(node.operands[1], array_type)
+PAD.table("""
+pad-by-nothing [4]: pad(x, v, padding=p) -> in-place(x, root) if adds-nothing(p), same-array(root, x)
+    # no element is added
+pad-of-no-elements [4]: pad(x, v) -> spread(v, root) if static, x is empty, same-elements(v, root)  # only v is left
+""")
 
 
 @PAD.rewrites("pad", benefit=3)
@@ -130,10 +128,9 @@ def pad_of_broadcast(build: Builder, node: Apply) -> Node | None:
     return build.op("broadcast", made, type=array_type, dimensions=tuple(padded))
 
 
-@PAD.rewrites("concatenate", benefit=4)
-def concatenate_of_one(build: Builder, node: Apply) -> Node | None:
-    """concatenate(x) -> x"""
-    return replace_if_compatible(build, node, node.operands[0]) if len(node.operands) == 1 else None
+PAD.table("""
+concatenate-of-one [4]: concatenate(x) -> in-place(x, root)  # nothing is joined
+""")
 
 
 @PAD.rewrites("concatenate", benefit=4)
@@ -282,3 +279,11 @@ def _all_but(parts: tuple[SliceDimension, ...], along: int) -> tuple[SliceDimens
 
 def _grown(parts: tuple[SliceDimension, ...], along: int, limit: int) -> tuple[SliceDimension, ...]:
     return (*parts[:along], SliceDimension(parts[along].start, limit), *parts[along + 1 :])
+
+
+def _same_elements(node: Node, other: Node) -> bool:
+    return isinstance(other.type, TensorType) and _same_element(node, other.type)
+
+
+register_condition("adds-nothing", lambda padding: all(amount == _NONE for amount in padding))
+register_condition("same-elements", _same_elements)

@@ -25,7 +25,7 @@ from hloom.passes.rules.reduction import (
     repetitions,
     sum_of_repeated,
 )
-from hloom.rewrite import Builder, Family, emptiness, integers, operand_is, tensor_type, used_once
+from hloom.rewrite import Builder, Family, emptiness, integers, operand_is, register_condition, tensor_type, used_once
 
 REDUCE = Family("reduce", formerly="reducing")
 
@@ -183,14 +183,10 @@ def reduce_precision_to_own(build: Builder, node: Apply) -> Node | None:
     return node.operands[0] if own == (node.attribute("exponent_bits"), node.attribute("mantissa_bits")) else None
 
 
-@REDUCE.rewrites("reduce-precision", depth=2, requires=operand_is(0, "reduce-precision"))
-def reduce_precision_again(build: Builder, node: Apply) -> Node | None:
-    """reduce-precision(reduce-precision(x)) to as many bits or more -> the inner one."""
-    inner = node.operands[0]
-    if not isinstance(inner, Apply) or inner.opcode != "reduce-precision":
-        return None
-    pairs = [(node.attribute(name), inner.attribute(name)) for name in ("exponent_bits", "mantissa_bits")]
-    return inner if all(None not in pair and pair[0] >= pair[1] for pair in pairs) else None
+REDUCE.table("""
+reduce-precision-again: reduce-precision(r:reduce-precision(x, exponent_bits=a, mantissa_bits=b), exponent_bits=c,
+    mantissa_bits=d) -> r if as-many(c, a), as-many(d, b)  # to as many bits or more
+""")
 
 
 _BITS = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "f64": (11, 52)}
@@ -205,3 +201,6 @@ def _results(node: Apply) -> list[TensorType] | None:
 
 def _filled(build: Builder, start: Node, result: TensorType) -> Node:
     return build.broadcast(start, result.with_layout(None)) if result.rank else start
+
+
+register_condition("as-many", lambda count, other: None not in (count, other) and count >= other)

@@ -15,7 +15,6 @@ from hloom.passes.rules.dimensions import (
     is_empty,
     is_row_major,
     kept_by_reshape,
-    replace_if_compatible,
     resized,
     same_array,
     same_layout,
@@ -31,11 +30,9 @@ _EXACT_UP_TO = {"f64": 2**53, "f32": 2**24, "bf16": 2**8, "f16": 2**11, "c64": 2
 """The whole numbers below these are all held by a type."""
 
 
-@RESHAPE.rewrites("reshape", benefit=4)
-def reshape_to_same_shape(build: Builder, node: Apply) -> Node | None:
-    """reshape(x) -> x, where x has that shape"""
-    operand = node.operands[0]
-    return replace_if_compatible(build, node, operand) if same_array(node.type, operand.type) else None
+RESHAPE.table("""
+reshape-to-same-shape [4]: reshape(x) -> in-place(x, root) if same-array(root, x)  # nothing changes
+""")
 
 
 @RESHAPE.rewrites("reshape", benefit=3, requires=emptiness())
@@ -47,13 +44,10 @@ def reshape_without_elements(build: Builder, node: Apply) -> Node | None:
     return build.constant(_empty(array_type))
 
 
-@RESHAPE.rewrites("reshape", benefit=3, requires=operand_is(0, "reshape"))
-def reshape_of_reshape(build: Builder, node: Apply) -> Node | None:
-    """reshape(reshape(x)) -> reshape(x)"""
-    inner = node.operands[0]
-    if inner.opcode != "reshape" or tensor_type(node) is None or tensor_type(inner.operands[0]) is None:
-        return None
-    return build.op("reshape", inner.operands[0], type=node.type)
+RESHAPE.table("""
+reshape-of-reshape [3]: reshape(reshape(x)) -> reshape(x, type=root) if static, x is static
+    # the order of the elements stays
+""")
 
 
 @RESHAPE.rewrites("reshape", benefit=2, requires=operand_is(0, "broadcast"))
@@ -175,10 +169,9 @@ def reshape_of_dynamic_update_slice(build: Builder, node: Apply) -> Node | None:
     return build.op("dynamic-update-slice", larger, smaller, *starts)
 
 
-@RESHAPE.rewrites("copy", benefit=2)
-def copy_that_changes_nothing(build: Builder, node: Apply) -> Node | None:
-    """copy(x) -> x, where both have the same layout"""
-    return replace_if_compatible(build, node, node.operands[0])
+RESHAPE.table("""
+copy-that-changes-nothing [2]: copy(x) -> in-place(x, root)  # both have the same layout
+""")
 
 
 @RESHAPE.rewrites("copy", requires=operand_is(0, "copy"))
@@ -213,31 +206,11 @@ def copied_there_and_back(build: Builder, node: Apply) -> Node | None:
     return build.op("bitcast", source, type=array_type)
 
 
-@RESHAPE.rewrites("bitcast", benefit=2, requires=operand_is(0, "bitcast"))
-def bitcast_of_bitcast(build: Builder, node: Apply) -> Node | None:
-    """bitcast(bitcast(x)) -> bitcast(x)"""
-    inner = node.operands[0]
-    if inner.opcode != "bitcast" or tensor_type(node) is None or tensor_type(inner.operands[0]) is None:
-        return None
-    return build.op("bitcast", inner.operands[0], type=node.type)
-
-
-@RESHAPE.rewrites("bitcast", benefit=3)
-def bitcast_to_same_type(build: Builder, node: Apply) -> Node | None:
-    """bitcast(x) -> x, where x has that type and layout"""
-    operand = node.operands[0]
-    return replace_if_compatible(build, node, operand) if same_array(node.type, operand.type) else None
-
-
-@RESHAPE.rewrites("bitcast", requires=operand_is(0, "reshape"))
-def bitcast_of_reshape(build: Builder, node: Apply) -> Node | None:
-    """bitcast(reshape(x)) -> bitcast(x), where x and the reshape are row-major: its elements do not move"""
-    inner = node.operands[0]
-    source = tensor_type(inner.operands[0]) if inner.opcode == "reshape" else None
-    array_type = tensor_type(inner)
-    if source is None or array_type is None or not is_row_major(source) or not is_row_major(array_type):
-        return None
-    return build.op("bitcast", inner.operands[0], type=node.type)
+RESHAPE.table("""
+bitcast-of-bitcast [2]: bitcast(bitcast(x)) -> bitcast(x, type=root) if static, x is static  # the same bytes
+bitcast-to-same-type [3]: bitcast(x) -> in-place(x, root) if same-array(root, x)  # x has that type and layout
+bitcast-of-reshape: bitcast(r:reshape(x)) -> bitcast(x, type=root) if x and r are row-major  # its elements do not move
+""")
 
 
 @RESHAPE.rewrites("bitcast", requires=operand_is(0, "broadcast"))

@@ -19,7 +19,7 @@ from hloom.passes.rules.dimensions import (
     same_array,
     scalar_of,
 )
-from hloom.rewrite import Builder, Family, operand_is, tensor_type, used_once
+from hloom.rewrite import Builder, Family, operand_is, register_condition, register_value, tensor_type, used_once
 
 SLICE = Family("slice", formerly="slicing")
 
@@ -28,22 +28,11 @@ _BINARY = tuple(opcode for opcode in POINTWISE if OPS[opcode].arity == (2, 2))
 Parts = tuple[SliceDimension, ...]
 
 
-@SLICE.rewrites("slice", benefit=4)
-def slice_of_everything(build: Builder, node: Apply) -> Node | None:
-    """slice(x) -> x, where all of x is taken"""
-    return (
-        replace_if_compatible(build, node, node.operands[0]) if same_array(node.type, node.operands[0].type) else None
-    )
-
-
-@SLICE.rewrites("slice", benefit=3, requires=operand_is(0, "slice"))
-def slice_of_slice(build: Builder, node: Apply) -> Node | None:
-    """slice(slice(x)) -> slice(x)"""
-    inner = node.operands[0]
-    if inner.opcode != "slice" or tensor_type(node) is None or tensor_type(inner.operands[0]) is None:
-        return None
-    parts = [_within(*pair) for pair in zip(_parts(inner), _parts(node), strict=True)]
-    return build.op("slice", inner.operands[0], slice=tuple(parts))
+SLICE.table("""
+slice-of-everything [4]: slice(x) -> in-place(x, root) if same-array(root, x)  # all of x is taken
+slice-of-slice [3]: slice(slice(x, slice=a), slice=b) -> slice(x, slice=within(a, b)) if static, x is static
+    # the inner strides times the outer ones
+""")
 
 
 @SLICE.rewrites("slice", benefit=2, requires=operand_is(0, "pad"))
@@ -228,13 +217,10 @@ def reverse_of_broadcast(build: Builder, node: Apply) -> Node | None:
     return build.op("broadcast", smaller, type=array_type, dimensions=broadcast_dims(inner))
 
 
-@SLICE.rewrites("reverse", benefit=2, requires=operand_is(0, "iota"))
-def reverse_of_iota(build: Builder, node: Apply) -> Node | None:
-    """reverse(iota) -> iota, where the counted dimension is not reversed"""
-    inner = node.operands[0]
-    if inner.opcode != "iota" or inner.attributes["iota_dimension"] in node.attributes["dimensions"]:
-        return None
-    return replace_if_compatible(build, node, inner)
+SLICE.table("""
+reverse-of-iota [2]: reverse(i:iota(iota_dimension=k), dimensions=d) -> in-place(i, root) if outside(k, d)
+    # the counted dimension is not reversed
+""")
 
 
 @SLICE.rewrites("reverse", requires=operand_is(0, *_BINARY))
@@ -314,3 +300,11 @@ def _source_places(before: Dimensions, after: Dimensions) -> dict[int, int] | No
         elif size != 1:
             return None
     return back if position == len(before) else None
+
+
+def _parts_within(outer: Parts, inner: Parts) -> Parts:
+    return tuple(_within(*pair) for pair in zip(outer, inner, strict=True))
+
+
+register_condition("outside", lambda number, dimensions: number not in dimensions)
+register_value("within", _parts_within)

@@ -14,7 +14,6 @@ from hloom.passes.rules.dimensions import (
     inverse,
     is_row_major,
     kept_by_reshape,
-    replace_if_compatible,
 )
 from hloom.rewrite import Builder, Family, operand_is, tensor_type, used_once
 
@@ -26,21 +25,12 @@ _MAX_CHUNKS = 5
 """Into so many slices at most a depth-to-space transformation is taken apart, as XLA does."""
 
 
-@TRANSPOSE.rewrites("transpose", benefit=4)
-def transpose_that_moves_nothing(build: Builder, node: Apply) -> Node | None:
-    """transpose(x), dimensions={0,1,...} -> x"""
-    order = _order(node)
-    return replace_if_compatible(build, node, node.operands[0]) if order == tuple(range(len(order))) else None
-
-
-@TRANSPOSE.rewrites("transpose", benefit=3, requires=operand_is(0, "transpose"))
-def transpose_of_transpose(build: Builder, node: Apply) -> Node | None:
-    """transpose(transpose(x)) -> transpose(x), by both permutations"""
-    inner = node.operands[0]
-    if inner.opcode != "transpose" or tensor_type(node) is None or tensor_type(inner.operands[0]) is None:
-        return None
-    first = _order(inner)
-    return build.op("transpose", inner.operands[0], dimensions=tuple(first[dim] for dim in _order(node)))
+TRANSPOSE.table("""
+transpose-that-moves-nothing [4]: transpose(x, dimensions=d) -> in-place(x, root) if rising(d)
+    # no dimension changes its place
+transpose-of-transpose [3]: transpose(transpose(x, dimensions=a), dimensions=b) ->
+    transpose(x, dimensions=composed(a, b)) where static, x is static  # by both permutations
+""")
 
 
 @TRANSPOSE.rewrites("transpose", benefit=2)
@@ -68,13 +58,10 @@ def transpose_of_broadcast(build: Builder, node: Apply) -> Node | None:
     return build.op("broadcast", inner.operands[0], type=array_type, dimensions=dimensions)
 
 
-@TRANSPOSE.rewrites("transpose", benefit=2, requires=operand_is(0, "iota"))
-def transpose_of_iota(build: Builder, node: Apply) -> Node | None:
-    """transpose(iota) -> iota"""
-    inner, array_type = node.operands[0], tensor_type(node)
-    if inner.opcode != "iota" or array_type is None:
-        return None
-    return build.op("iota", type=array_type, iota_dimension=_order(node).index(inner.attributes["iota_dimension"]))
+TRANSPOSE.table("""
+transpose-of-iota [2]: transpose(iota(iota_dimension=i), dimensions=d) -> iota(type=root, iota_dimension=place(i, d))
+    where static  # it counts along another dimension
+""")
 
 
 @TRANSPOSE.rewrites("transpose", requires=operand_is(0, "reshape", "bitcast"))

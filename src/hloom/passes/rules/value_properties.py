@@ -73,6 +73,12 @@ def is_real(node: Node) -> bool:
     return element_type is not None and element_type.name in ORDINARY
 
 
+def is_floating(node: Node) -> bool:
+    """Whether it is a static array of floats, of few bits too."""
+    element_type = element(node)
+    return element_type is not None and element_type.is_float
+
+
 def is_complex(node: Node) -> bool:
     """Whether it is a static array of complex numbers."""
     element_type = element(node)
@@ -290,6 +296,8 @@ _OF_TYPES: dict[str, tuple[Callable[[Node], bool], Requirement | None]] = {
     "real": (is_real, floats()),
     "complex": (is_complex, complex_numbers()),
     "inexact": (is_inexact, inexact_numbers()),
+    "floating": (is_floating, floats()),
+    "fractional": (lambda node: is_floating(node) or is_complex(node), inexact_numbers()),
     "static": (lambda node: element(node) is not None, None),
 }
 """Conditions on the type of a value, with what the index may ask of the root's."""
