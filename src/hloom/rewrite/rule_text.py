@@ -136,8 +136,9 @@ class RuleText:
 
     @cached_property
     def variants(self) -> tuple[tuple[Pattern, MatchVariant], ...]:
-        """The variants of all its forms, in the order in which they are tried."""
-        return tuple((pattern, variant) for pattern in self.patterns for variant in variants_of(pattern))
+        """The variants of all its forms, in the order in which they are tried: as the root is written, then swapped."""
+        listed = [(pattern, variant) for pattern in self.patterns for variant in variants_of(pattern)]
+        return tuple(sorted(listed, key=_is_swapped))
 
     @property
     def requirement(self) -> Requirement:
@@ -445,6 +446,12 @@ def _number(word: str) -> bool | int | float | None:
     if found is None:
         return _TRUTHS.get(word)
     return int(word) if found[1] else float(word)
+
+
+def _is_swapped(form: tuple[Pattern, MatchVariant]) -> bool:
+    pattern, variant = form
+    root = pattern.terms[variant.anchor]
+    return isinstance(root, OperationTerm) and variant.operands[variant.anchor] != root.operands
 
 
 def _asked(pattern: Pattern, variant: MatchVariant) -> Iterator[Requirement]:
