@@ -35,7 +35,8 @@ from hloom.rewrite.type_text import type_from
 class Builder:
     """Makes nodes right before `root`, the node that a rule is applied to, and tracks them.
 
-    `reason` and `culprit` say why the rule did not fire, and at which node.
+    `reason` and `culprit` say why the rule did not fire, and at which node. Rules as text give theirs only where it
+    `explains`: attempts are many, and few are asked about.
 
     New nodes take the root's metadata, and a default layout if the root's type has one. Nodes that a rule makes but
     does not use are erased again.
@@ -45,6 +46,7 @@ class Builder:
         "carries_itself",
         "consumed",
         "culprit",
+        "explains",
         "insertion_point",
         "made",
         "made_graphs",
@@ -54,8 +56,9 @@ class Builder:
         "rows",
     )
 
-    def __init__(self, root: Node, rows: Mapping[str, Op] = OPS) -> None:
+    def __init__(self, root: Node, rows: Mapping[str, Op] = OPS, *, explains: bool = False) -> None:
         self.root = root
+        self.explains = explains
         self.insertion_point = root
         self.rows = rows
         self.made: list[Node] = []

@@ -123,7 +123,7 @@ def replay(module: Module, rules: Iterable[Rule], steps: Iterable[Step]) -> Iter
 
 
 def _reason_at(candidate: Candidate, node: Apply) -> str:
-    build = Builder(node, candidate.rule.rows)
+    build = Builder(node, candidate.rule.rows, explains=True)
     try:
         replacement = attempt_at(candidate.attempt, build, node)
         if replacement is None:

@@ -204,6 +204,14 @@ def _call(name: Compute, *arguments: Compute) -> Compute:
     return compute
 
 
+def _holds(name: Compute, *subjects: Compute) -> Compute:
+    """A condition that a text names, which raises what it raises, as a native rule does."""
+    if len(subjects) == 1:
+        only = subjects[0]
+        return lambda match: registered(name(match))(only(match))
+    return lambda match: registered(name(match))(*[subject(match) for subject in subjects])
+
+
 _LEAVES: dict[str, Callable[..., Compute]] = {
     "known": _known,
     "variable": _variable,
@@ -211,7 +219,13 @@ _LEAVES: dict[str, Callable[..., Compute]] = {
     "made": _made,
     "feature": _feature,
 }
-_LAZY: dict[str, Callable[..., Compute]] = {"and": _both, "or": _either, "choose": _choose, "call": _call}
+_LAZY: dict[str, Callable[..., Compute]] = {
+    "and": _both,
+    "or": _either,
+    "choose": _choose,
+    "call": _call,
+    "holds": _holds,
+}
 
 
 def _attribute(node: Node | None, name: str) -> Any:

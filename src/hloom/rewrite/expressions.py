@@ -197,6 +197,7 @@ ARITIES: dict[str, tuple[int, int | None]] = {
     "feature": (3, 4),
     "tuple": (0, None),
     "call": (1, None),
+    "holds": (2, None),
 }
 """The number of arguments of each operator."""
 

@@ -192,6 +192,12 @@ def graph_check(user: int, name: str, attribute: Computes, title: str) -> Check:
     return check
 
 
+def asked_check(condition: Condition) -> Check:
+    """Checks a condition of a rule as text, which has a value for whatever node."""
+    test, reason = compiled(condition.test), f"not {condition.text}"
+    return lambda match: "" if test(match) else reason
+
+
 def condition_check(condition: Condition) -> Check:
     test, reason = compiled(condition.test), f"not {condition.text}"
 
@@ -268,7 +274,7 @@ def _results_problem(
 # Attributes
 
 
-def attribute_check(term_index: int, term: OperationTerm, title: str) -> Callable[[Match], str]:
+def attribute_check(term_index: int, term: OperationTerm, title: str, *, all_are_named: bool) -> Callable[[Match], str]:
     """Checks the attributes of an operation: the named ones, and that no other changes its meaning."""
     named = {name: attribute for name, attribute in term.attributes if not isinstance(attribute, Absent)}
     checks = [(name, _checks[type(wanted)](wanted)) for name, wanted in named.items() if type(wanted) in _checks]
@@ -278,6 +284,8 @@ def attribute_check(term_index: int, term: OperationTerm, title: str) -> Callabl
         for name, holds in checks:
             if not holds(node.attribute(name), match):
                 return f"{name} of {title} is another"
+        if all_are_named:
+            return ""
         for name, value in node.attributes.items() if node.attributes else ():
             if name not in named and not _is_default(node, name, value):
                 return f"{title} has {name}, which the pattern does not name"

@@ -11,6 +11,7 @@ from hloom.rewrite.match import Match
 from hloom.rewrite.match_checks import (
     Check,
     arity_check,
+    asked_check,
     attribute_check,
     condition_check,
     effect_check,
@@ -25,7 +26,7 @@ from hloom.rewrite.match_checks import (
     value_check,
 )
 from hloom.rewrite.match_variants import MatchVariant, settle
-from hloom.rewrite.pattern import Computes, OperationTerm, Pattern, Reference, ValueTerm
+from hloom.rewrite.pattern import Anything, Computes, Condition, OperationTerm, Pattern, Reference, ValueTerm
 from hloom.rewrite.registry import RuleError
 
 
@@ -53,10 +54,12 @@ class _StepBuilder:
         self.variant = variant
         self.rows = rows
         self.steps: list[MatchStep] = []
+        self.conditions = list(pattern.conditions)
         self.bound: set[int] = {variant.anchor}
         self.paths: dict[int, str] = {variant.anchor: ""}
 
     def all(self) -> list[MatchStep]:
+        self.ask()
         self.down(self.variant.anchor)
         for term in self.unreached():
             self.across(term)
@@ -64,9 +67,21 @@ class _StepBuilder:
             self.stand_in(term_index)
         if not self.uses_are_free():
             self.add(use_check(self.pattern, self.variant))
-        for condition in self.pattern.conditions:
-            self.add(condition_check(condition))
+        for condition in self.conditions:
+            self.add(asked_check(condition) if _is_asked(condition) else condition_check(condition))
         return self.steps
+
+    def ask(self) -> None:
+        """Check the conditions of a text as soon as what they are about is bound."""
+        left: list[Condition] = []
+        for condition in self.conditions:
+            operators = {leaf.operator for leaf in condition.test.walk()}
+            subjects = [leaf.arguments[0] for leaf in condition.test.walk() if leaf.operator == "node"]
+            if _is_asked(condition) and "variable" not in operators and self.bound.issuperset(subjects):
+                self.add(asked_check(condition))
+            else:
+                left.append(condition)
+        self.conditions = left
 
     def uses_are_free(self) -> bool:
         """Whether one root with one result is all that goes: whoever else uses the others, and where, is no matter."""
@@ -128,7 +143,9 @@ class _StepBuilder:
             self.add(arity_check(current, len(operands) - variadic, variadic, self.name(current)))
             if not (term.effects or self.is_pure(term)):
                 self.add(effect_check(current, self.name(current)))
-            self.add(attribute_check(current, term, self.name(current)))
+            all_are_named = self.are_all_named(term)
+            if not all_are_named or any(not isinstance(attribute, Anything) for _, attribute in term.attributes):
+                self.add(attribute_check(current, term, self.name(current), all_are_named=all_are_named))
             for name, attribute in term.attributes:
                 if isinstance(attribute, Computes):
                     self.computes(current, name, attribute)
@@ -136,6 +153,7 @@ class _StepBuilder:
                 below = self.operand(current, position, reference)
                 if below is not None:
                     pending.append(below)
+            self.ask()
 
     def operand(self, user: int, position: int, reference: Reference) -> int | None:
         """Add the steps for one operand; returns the operation below that remains to be visited."""
@@ -196,7 +214,21 @@ class _StepBuilder:
     def name(self, term_index: int) -> str:
         return self.pattern.name_of(term_index)
 
+    def are_all_named(self, term: OperationTerm) -> bool:
+        """Whether a term says something of every attribute of its ops that means something."""
+        named = {name for name, _ in term.attributes}
+        rows = [self.rows.get(opcode) or OPS.get(opcode) for opcode in term.opcodes]
+        return all(
+            row is not None and all(own.carried or name in named for name, own in row.attributes.items())
+            for row in rows
+        )
+
     def is_pure(self, term: OperationTerm) -> bool:
         """Whether nodes with these opcodes never have an effect."""
         rows = [self.rows.get(opcode) or OPS.get(opcode) for opcode in term.opcodes]
         return all(row is not None and row.is_known and row.effect is None for row in rows)
+
+
+def _is_asked(condition: Condition) -> bool:
+    """Whether it is a condition of a text."""
+    return any(leaf.operator == "holds" for leaf in condition.test.walk())

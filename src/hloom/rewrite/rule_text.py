@@ -35,8 +35,9 @@ from hloom.rewrite.builder import Builder
 from hloom.rewrite.declaration import Handle, PatternBuilder, ReplacementBuilder, one_of
 from hloom.rewrite.expressions import Expression
 from hloom.rewrite.match_variants import MatchVariant, variants_of
+from hloom.rewrite.matchers import is_splat
 from hloom.rewrite.pattern import ANY, Condition, OperationTerm, Pattern, ValueTerm
-from hloom.rewrite.registry import RuleError, register
+from hloom.rewrite.registry import RuleError, register, registered
 from hloom.rewrite.requirements import Requirement, Signature, either, requirements_of
 from hloom.rewrite.rule_compiler import Form, form_of
 
@@ -150,37 +151,52 @@ class RuleText:
 
     @cached_property
     def _required(self) -> list[tuple[Requirement, ...]]:
-        return [(*requirements_of(variant.answers), *_asked(*both)) for both in self.variants for variant in both[1:]]
+        """What each variant requires, the root's type first; each combination once."""
+        required = [
+            (*_asked(pattern, variant), *requirements_of(variant.answers)) for pattern, variant in self.variants
+        ]
+        return list({tuple(part.words for part in parts): parts for parts in required}.values())
+
+
+Guard = Callable[[Node, tuple[Node, ...]], Any]
+"""A necessary condition on a root and its operands."""
 
 
 class TextRewrite:
-    """The native function of a rule as text: it compiles the forms of an opcode when it is first called for one."""
+    """The native function of a rule as text: it compiles the forms of an opcode when it is first called for one.
+
+    Most attempts end at the guards of a form, which need no match; why is asked of the match.
+    """
 
     __slots__ = ("forms", "text")
 
     def __init__(self, text: RuleText) -> None:
         self.text = text
-        self.forms: dict[str, list[Form]] = {}
+        self.forms: dict[str, list[tuple[tuple[Guard, ...], Form]]] = {}
 
     def __call__(self, build: Builder, node: Apply) -> Node | None:
         forms = self.forms.get(node.opcode)
         if forms is None:
             forms = self.forms[node.opcode] = list(self._compiled(node.opcode))
-        furthest = -1
-        for form in forms:
-            match = form.match_at(node)
-            if match.furthest < 0:
-                made = form.make(build, match)
-                return None if made is None else made[node]
-            if match.furthest > furthest:
-                furthest, build.reason, build.culprit = match.furthest, match.reason, match.reported
+        operands, furthest = node.operands, -1
+        for guards, form in forms:
+            for guard in guards:
+                if not guard(node, operands) and not build.explains:
+                    break
+            else:
+                match = form.match_at(node)
+                if match.furthest < 0:
+                    made = form.make(build, match)
+                    return None if made is None else made[node]
+                if build.explains and match.furthest > furthest:
+                    furthest, build.reason, build.culprit = match.furthest, match.reason, match.reported
         return None
 
-    def _compiled(self, opcode: str) -> Iterator[Form]:
+    def _compiled(self, opcode: str) -> Iterator[tuple[tuple[Guard, ...], Form]]:
         for pattern, variant in self.text.variants:
             anchor = pattern.terms[variant.anchor]
             if isinstance(anchor, OperationTerm) and opcode in anchor.opcodes:
-                yield form_of(pattern, variant, self.text.rows)
+                yield tuple(_guards(pattern, variant)), form_of(pattern, variant, self.text.rows)
 
 
 class _FormReader:
@@ -316,7 +332,7 @@ class _FormReader:
         said = " ".join(words)
         if words[1:2] == ["("]:
             called = [self.value_of(word) for word in words[2:-1] if word != ","]
-            self.where(Expression("call", Expression("known", f"{_IS}{words[0]}"), *called), said)
+            self.where(Expression("holds", Expression("known", f"{_IS}{words[0]}"), *called), said)
             return
         verb = next((word for word in ("is", "are") if word in words), None)
         subjects = [self.named["root"]]
@@ -349,7 +365,7 @@ class _FormReader:
         name = words.removeprefix("not ")
         if name not in _CONDITIONS:
             raise self.problem(f"'{name}' is no condition")
-        asked = Expression("call", Expression("known", f"{_IS}{name}"), subject.as_node())
+        asked = Expression("holds", Expression("known", f"{_IS}{name}"), subject.as_node())
         return asked if name == words else ~asked
 
     def where(self, test: Expression, said: str) -> None:
@@ -454,13 +470,74 @@ def _is_swapped(form: tuple[Pattern, MatchVariant]) -> bool:
     return isinstance(root, OperationTerm) and variant.operands[variant.anchor] != root.operands
 
 
-def _asked(pattern: Pattern, variant: MatchVariant) -> Iterator[Requirement]:
-    """What the conditions of a variant require of the root and of its operands."""
+def _places(pattern: Pattern, variant: MatchVariant) -> dict[int, int]:
+    """Where the terms of a variant stand among the operands of the root; -1 for the root."""
     places: dict[int, int] = {variant.anchor: -1}
     for place, operand in enumerate(variant.operands[variant.anchor]):
         term = pattern.terms[operand.term]
-        if isinstance(term, ValueTerm) and not term.variadic:
-            places.setdefault(operand.term, place)
+        if isinstance(term, ValueTerm) and term.variadic:
+            break
+        places.setdefault(operand.term, place)
+    return places
+
+
+def _guards(pattern: Pattern, variant: MatchVariant) -> Iterator[Guard]:
+    places = _places(pattern, variant)
+    for place, operand in enumerate(variant.operands[variant.anchor]):
+        term, first = pattern.terms[operand.term], places.get(operand.term)
+        if first is None:
+            break
+        if first != place:
+            yield _same_operand(first, place)
+        elif isinstance(term, OperationTerm):
+            yield _operand_of(place, frozenset(term.opcodes))
+        elif term.number is not None:
+            yield _operand_number(place, term.number)
+    for condition in pattern.conditions:
+        guard = _guard_of(condition.test, places)
+        if guard is not None:
+            yield guard
+
+
+def _same_operand(first: int, second: int) -> Guard:
+    return lambda node, operands: operands[first] is operands[second]
+
+
+def _operand_of(place: int, opcodes: frozenset[str]) -> Guard:
+    return lambda node, operands: operands[place].opcode in opcodes
+
+
+def _operand_number(place: int, value: complex) -> Guard:
+    return lambda node, operands: is_splat(operands[place], value)
+
+
+def _guard_of(test: Expression, places: Mapping[int, int]) -> Guard | None:
+    """A condition as a function of the root and its operands; None where it is of anything else."""
+    if test.operator != "holds":
+        parts = [_guard_of(argument, places) for argument in test.arguments]
+        if None in parts or test.operator not in ("or", "not"):
+            return None
+        first, last = parts[0], parts[-1]
+        assert first is not None and last is not None
+        if test.operator == "not":
+            return lambda node, operands: not first(node, operands)
+        return lambda node, operands: first(node, operands) or last(node, operands)
+    name, *subjects = test.arguments
+    found = [places.get(subject.arguments[0]) if subject.operator == "node" else None for subject in subjects]
+    if None in found:
+        return None
+    holds = registered(name.arguments[0])
+    match found:
+        case [-1]:
+            return lambda node, operands: holds(node)
+        case [int(place)]:
+            return lambda node, operands: holds(operands[place])
+    return lambda node, operands: holds(*[node if place < 0 else operands[place] for place in found])
+
+
+def _asked(pattern: Pattern, variant: MatchVariant) -> Iterator[Requirement]:
+    """What the conditions of a variant require of the root and of its operands."""
+    places = _places(pattern, variant)
     for condition in pattern.conditions:
         required = _required_by(condition.test, places)
         if required is not None:
@@ -471,7 +548,7 @@ def _required_by(test: Expression, places: Mapping[int, int]) -> Requirement | N
     if test.operator == "or":
         parts = [part for part in (_required_by(argument, places) for argument in test.arguments) if part is not None]
         return either(*parts) if len(parts) == len(test.arguments) else None
-    if test.operator != "call" or len(test.arguments) != 2:
+    if test.operator != "holds" or len(test.arguments) != 2:
         return None
     name, subject = test.arguments[0].arguments[0].removeprefix(_IS), test.arguments[1].arguments[0]
     place = places.get(subject)
