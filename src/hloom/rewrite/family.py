@@ -69,7 +69,7 @@ class Family:
                 raise RuleError(f"{origin}: a rule is written NAME [BENEFIT]: PATTERN -> REPLACEMENT  # REASON")
             name, benefit, depth, formerly, text, reason = head.groups()
             rule_text = RuleText(text, rows)
-            self._register(TextRewrite(rule_text), name, formerly)
+            self._register(TextRewrite(rule_text, origin), name, formerly)
             made = Rule(
                 name, rule_text.roots, native=f"{self.name}.{name}", benefit=int(benefit or 1),
                 depth=int(depth or rule_text.depth), family=self.name, statement=f"{text}: {reason}.", rows=rows,

@@ -41,8 +41,7 @@ class MatchStep:
 
 
 def match_steps_of(pattern: Pattern, variant: MatchVariant, rows: Mapping[str, Op]) -> list[MatchStep]:
-    """The steps of one variant: down from the anchor, then from bound values to the other roots, then the conditions.
-    """
+    """The steps of one variant: down from the anchor, from bound values to the other roots, then the conditions."""
     return _StepBuilder(pattern, variant, rows).all()
 
 

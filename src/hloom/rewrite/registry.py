@@ -51,5 +51,8 @@ def origin_of(function: Callable[..., Any]) -> Origin:
 
 
 def _location(function: Callable[..., Any]) -> tuple[str, int]:
+    origin = getattr(function, "origin", None)  # of a line of text
+    if isinstance(origin, Origin):
+        return origin.file, origin.line
     code = getattr(function, "__code__", None)
     return (code.co_filename, code.co_firstlineno) if code else (repr(function), 0)

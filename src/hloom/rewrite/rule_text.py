@@ -37,7 +37,7 @@ from hloom.rewrite.expressions import Expression
 from hloom.rewrite.match_variants import MatchVariant, variants_of
 from hloom.rewrite.matchers import is_splat
 from hloom.rewrite.pattern import ANY, Condition, OperationTerm, Pattern, ValueTerm
-from hloom.rewrite.registry import RuleError, register, registered
+from hloom.rewrite.registry import Origin, RuleError, register, registered
 from hloom.rewrite.requirements import Requirement, Signature, either, requirements_of
 from hloom.rewrite.rule_compiler import Form, form_of
 
@@ -162,41 +162,55 @@ Guard = Callable[[Node, tuple[Node, ...]], Any]
 """A necessary condition on a root and its operands."""
 
 
+class _Candidate:
+    """One variant of a form, whose match is compiled when its guards let a node pass for the first time."""
+
+    __slots__ = ("_form", "guards", "pattern", "rows", "variant")
+
+    def __init__(self, pattern: Pattern, variant: MatchVariant, rows: Mapping[str, Op]) -> None:
+        self.guards = tuple(_guards(pattern, variant))
+        self.pattern, self.variant, self.rows = pattern, variant, rows
+        self._form: Form | None = None
+
+    @property
+    def form(self) -> Form:
+        if self._form is None:
+            self._form = form_of(self.pattern, self.variant, self.rows)
+        return self._form
+
+
 class TextRewrite:
-    """The native function of a rule as text: it compiles the forms of an opcode when it is first called for one.
+    """The native function of a rule as text. Most attempts end at guards, which need no match; the match says why."""
 
-    Most attempts end at the guards of a form, which need no match; why is asked of the match.
-    """
+    __slots__ = ("candidates", "origin", "text")
 
-    __slots__ = ("forms", "text")
-
-    def __init__(self, text: RuleText) -> None:
-        self.text = text
-        self.forms: dict[str, list[tuple[tuple[Guard, ...], Form]]] = {}
+    def __init__(self, text: RuleText, origin: Origin) -> None:
+        self.text, self.origin = text, origin
+        self.candidates: dict[str, list[_Candidate]] = {}
 
     def __call__(self, build: Builder, node: Apply) -> Node | None:
-        forms = self.forms.get(node.opcode)
-        if forms is None:
-            forms = self.forms[node.opcode] = list(self._compiled(node.opcode))
+        candidates = self.candidates.get(node.opcode)
+        if candidates is None:
+            candidates = self.candidates[node.opcode] = list(self._compiled(node.opcode))
         operands, furthest = node.operands, -1
-        for guards, form in forms:
-            for guard in guards:
+        for candidate in candidates:
+            for guard in candidate.guards:
                 if not guard(node, operands) and not build.explains:
                     break
             else:
-                match = form.match_at(node)
+                match = candidate.form.match_at(node)
                 if match.furthest < 0:
-                    made = form.make(build, match)
+                    made = candidate.form.make(build, match)
                     return None if made is None else made[node]
                 if build.explains and match.furthest > furthest:
                     furthest, build.reason, build.culprit = match.furthest, match.reason, match.reported
         return None
 
-    def _compiled(self, opcode: str) -> Iterator[tuple[tuple[Guard, ...], Form]]:
+    def _compiled(self, opcode: str) -> Iterator[_Candidate]:
         for pattern, variant in self.text.variants:
             anchor = pattern.terms[variant.anchor]
             if isinstance(anchor, OperationTerm) and opcode in anchor.opcodes:
-                yield tuple(_guards(pattern, variant)), form_of(pattern, variant, self.text.rows)
+                yield _Candidate(pattern, variant, self.text.rows)
 
 
 class _FormReader:
@@ -523,16 +537,16 @@ def _guard_of(test: Expression, places: Mapping[int, int]) -> Guard | None:
             return lambda node, operands: not first(node, operands)
         return lambda node, operands: first(node, operands) or last(node, operands)
     name, *subjects = test.arguments
-    found = [places.get(subject.arguments[0]) if subject.operator == "node" else None for subject in subjects]
-    if None in found:
-        return None
-    holds = registered(name.arguments[0])
-    match found:
-        case [-1]:
-            return lambda node, operands: holds(node)
-        case [int(place)]:
-            return lambda node, operands: holds(operands[place])
-    return lambda node, operands: holds(*[node if place < 0 else operands[place] for place in found])
+    found: list[int] = []
+    for subject in subjects:
+        place = places.get(subject.arguments[0]) if subject.operator == "node" else None
+        if place is None:
+            return None
+        found.append(place)
+    holds, first = registered(name.arguments[0]), found[0]
+    if len(found) > 1:
+        return lambda node, operands: holds(*[node if place < 0 else operands[place] for place in found])
+    return (lambda node, operands: holds(node)) if first < 0 else (lambda node, operands: holds(operands[first]))
 
 
 def _asked(pattern: Pattern, variant: MatchVariant) -> Iterator[Requirement]:

@@ -3,8 +3,8 @@
     found = check_rule(MY_RULE)
     assert found.firings >= 20
 
-A declared rule makes its own programs from its pattern (`rewrite.instances`); a native one is given a function that
-makes them. All programs of a rule are run as one, so that XLA compiles once.
+A declared rule makes its own programs from its pattern (`rewrite.instances`), one as text from each of its forms; a
+native one is given a function that makes them. All programs of a rule are run as one, so that XLA compiles once.
 
 Random inputs tell programs apart: ordinary numbers, special values (NaN, infinities, zeros), extreme ones. To try
 others, add a function to INPUT_SETS.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from time import perf_counter
 from typing import Any
@@ -191,10 +191,12 @@ class _Programs:
 def _programs(rule: Rule, seed: int, domain: Domain | None) -> Iterator[Module]:
     """Random programs of a domain, or of a pattern; the same ones for the same seed."""
     random = Random(zlib.crc32(f"{seed} {rule.family} {rule.name}".encode()))
-    if domain is None and rule.pattern is None:
+    if domain is None and not rule.patterns:
         raise RuleError(f"rule {rule} is native: its check needs a domain", hint="check_rule(rule, domain=...)")
     if domain is None:
-        yield from instances(rule, random)
+        forms = [instances(replace(rule, pattern=pattern), random) for pattern in rule.patterns]
+        for programs in zip(*forms, strict=False):  # each form in turn, until one has no more programs
+            yield from programs
         return
     while True:
         made = domain(random)
