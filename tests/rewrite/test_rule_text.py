@@ -1,4 +1,4 @@
-"""Rules as text: what the notation means, and what is wrong with a line."""
+"""Rules as text (`rule_text.py`, and `family.py` of the tables): what the notation means, and what is wrong."""
 
 from __future__ import annotations
 

@@ -126,10 +126,10 @@ class Family:
 
 def _joined(lines: str) -> list[tuple[int, str]]:
     """The rules of a table, each in one line, with the numbers of their first lines."""
-    found: list[tuple[int, str]] = []
+    joined: list[tuple[int, str]] = []
     for offset, line in enumerate(lines.split("\n")):
-        if line[:1].isspace() and found:
-            found[-1] = found[-1][0], f"{found[-1][1]} {line.strip()}"
+        if line[:1].isspace() and joined:
+            joined[-1] = joined[-1][0], f"{joined[-1][1]} {line.strip()}"
         elif line.strip():
-            found.append((offset, line.strip()))
-    return found
+            joined.append((offset, line.strip()))
+    return joined

@@ -51,14 +51,14 @@ def variants_of(pattern: Pattern) -> list[MatchVariant]:
 
 def _outermost_first(pattern: Pattern) -> list[int]:
     """The terms, each before its operands: the orders of the innermost change first, as in nested loops."""
-    found: dict[int, None] = {}
+    ordered: dict[int, None] = {}
     pending = [*reversed(range(len(pattern.terms))), *reversed(pattern.roots)]
     while pending:
         number = pending.pop()
-        if number not in found:
-            found[number] = None
+        if number not in ordered:
+            ordered[number] = None
             pending.extend(operand.term for operand in reversed(getattr(pattern.terms[number], "operands", ())))
-    return list(found)
+    return list(ordered)
 
 
 def _orders(pattern: Pattern, term: OperationTerm) -> Iterator[tuple[Reference, ...] | None]:

@@ -221,12 +221,11 @@ class _FormReader:
         self.tokens: list[tuple[str, str]] = []
         if when:
             text = f"{text}, {when}" if " if " in text else f"{text} if {when}"
-        for found in _TOKEN.finditer(text):
-            kind = found.lastgroup
-            if kind == "other":
-                raise self.problem(f"'{found[0]}' means nothing here")
-            if kind is not None:
-                self.tokens.append((kind, found[0]))
+        for token in _TOKEN.finditer(text):
+            if token.lastgroup == "other":
+                raise self.problem(f"'{token[0]}' means nothing here")
+            if token.lastgroup is not None:
+                self.tokens.append((token.lastgroup, token[0]))
         self.at = 0
         self.session = PatternBuilder(rows)
         self.named: dict[str, Handle] = {}
@@ -435,7 +434,7 @@ class _FormReader:
         return made.op(opcode, *operands, type=result_type, attributes=attributes)
 
     def words_here(self) -> Iterator[tuple[int, str]]:
-        """The operands here that are one word each, with their places."""
+        """The operands here that are one word each, with their positions."""
         level, at = 0, self.at
         while level >= 0:
             word = self.tokens[at][1]
@@ -472,10 +471,10 @@ class _FormReader:
 
 def _number(word: str) -> bool | int | float | None:
     """The number that a word is; None for any other word."""
-    found = _NUMBER.fullmatch(word)
-    if found is None:
+    number = _NUMBER.fullmatch(word)
+    if number is None:
         return _TRUTHS.get(word)
-    return int(word) if found[1] else float(word)
+    return int(word) if number[1] else float(word)
 
 
 def _is_swapped(form: tuple[Pattern, MatchVariant]) -> bool:
@@ -484,31 +483,31 @@ def _is_swapped(form: tuple[Pattern, MatchVariant]) -> bool:
     return isinstance(root, OperationTerm) and variant.operands[variant.anchor] != root.operands
 
 
-def _places(pattern: Pattern, variant: MatchVariant) -> dict[int, int]:
+def _positions(pattern: Pattern, variant: MatchVariant) -> dict[int, int]:
     """Where the terms of a variant stand among the operands of the root; -1 for the root."""
-    places: dict[int, int] = {variant.anchor: -1}
-    for place, operand in enumerate(variant.operands[variant.anchor]):
+    positions: dict[int, int] = {variant.anchor: -1}
+    for position, operand in enumerate(variant.operands[variant.anchor]):
         term = pattern.terms[operand.term]
         if isinstance(term, ValueTerm) and term.variadic:
             break
-        places.setdefault(operand.term, place)
-    return places
+        positions.setdefault(operand.term, position)
+    return positions
 
 
 def _guards(pattern: Pattern, variant: MatchVariant) -> Iterator[Guard]:
-    places = _places(pattern, variant)
-    for place, operand in enumerate(variant.operands[variant.anchor]):
-        term, first = pattern.terms[operand.term], places.get(operand.term)
+    positions = _positions(pattern, variant)
+    for position, operand in enumerate(variant.operands[variant.anchor]):
+        term, first = pattern.terms[operand.term], positions.get(operand.term)
         if first is None:
             break
-        if first != place:
-            yield _same_operand(first, place)
+        if first != position:
+            yield _same_operand(first, position)
         elif isinstance(term, OperationTerm):
-            yield _operand_of(place, frozenset(term.opcodes))
+            yield _operand_of(position, frozenset(term.opcodes))
         elif term.number is not None:
-            yield _operand_number(place, term.number)
+            yield _operand_number(position, term.number)
     for condition in pattern.conditions:
-        guard = _guard_of(condition.test, places)
+        guard = _guard_of(condition.test, positions)
         if guard is not None:
             yield guard
 
@@ -517,18 +516,18 @@ def _same_operand(first: int, second: int) -> Guard:
     return lambda node, operands: operands[first] is operands[second]
 
 
-def _operand_of(place: int, opcodes: frozenset[str]) -> Guard:
-    return lambda node, operands: operands[place].opcode in opcodes
+def _operand_of(position: int, opcodes: frozenset[str]) -> Guard:
+    return lambda node, operands: operands[position].opcode in opcodes
 
 
-def _operand_number(place: int, value: complex) -> Guard:
-    return lambda node, operands: is_splat(operands[place], value)
+def _operand_number(position: int, value: complex) -> Guard:
+    return lambda node, operands: is_splat(operands[position], value)
 
 
-def _guard_of(test: Expression, places: Mapping[int, int]) -> Guard | None:
+def _guard_of(test: Expression, positions: Mapping[int, int]) -> Guard | None:
     """A condition as a function of the root and its operands; None where it is of anything else."""
     if test.operator != "holds":
-        parts = [_guard_of(argument, places) for argument in test.arguments]
+        parts = [_guard_of(argument, positions) for argument in test.arguments]
         if None in parts or test.operator not in ("or", "not"):
             return None
         first, last = parts[0], parts[-1]
@@ -537,38 +536,40 @@ def _guard_of(test: Expression, places: Mapping[int, int]) -> Guard | None:
             return lambda node, operands: not first(node, operands)
         return lambda node, operands: first(node, operands) or last(node, operands)
     name, *subjects = test.arguments
-    found: list[int] = []
+    asked: list[int] = []
     for subject in subjects:
-        place = places.get(subject.arguments[0]) if subject.operator == "node" else None
-        if place is None:
+        position = positions.get(subject.arguments[0]) if subject.operator == "node" else None
+        if position is None:
             return None
-        found.append(place)
-    holds, first = registered(name.arguments[0]), found[0]
-    if len(found) > 1:
-        return lambda node, operands: holds(*[node if place < 0 else operands[place] for place in found])
+        asked.append(position)
+    holds, first = registered(name.arguments[0]), asked[0]
+    if len(asked) > 1:
+        return lambda node, operands: holds(*[node if position < 0 else operands[position] for position in asked])
     return (lambda node, operands: holds(node)) if first < 0 else (lambda node, operands: holds(operands[first]))
 
 
 def _asked(pattern: Pattern, variant: MatchVariant) -> Iterator[Requirement]:
     """What the conditions of a variant require of the root and of its operands."""
-    places = _places(pattern, variant)
+    positions = _positions(pattern, variant)
     for condition in pattern.conditions:
-        required = _required_by(condition.test, places)
+        required = _required_by(condition.test, positions)
         if required is not None:
             yield required
 
 
-def _required_by(test: Expression, places: Mapping[int, int]) -> Requirement | None:
+def _required_by(test: Expression, positions: Mapping[int, int]) -> Requirement | None:
     if test.operator == "or":
-        parts = [part for part in (_required_by(argument, places) for argument in test.arguments) if part is not None]
+        parts = [
+            part for part in (_required_by(argument, positions) for argument in test.arguments) if part is not None
+        ]
         return either(*parts) if len(parts) == len(test.arguments) else None
     if test.operator != "holds" or len(test.arguments) != 2:
         return None
     name, subject = test.arguments[0].arguments[0].removeprefix(_IS), test.arguments[1].arguments[0]
-    place = places.get(subject)
-    if place is None:
+    position = positions.get(subject)
+    if position is None:
         return None
     named = _CONDITIONS[name]
-    if place < 0:
+    if position < 0:
         return named.of_root
-    return None if named.of_operand is None else named.of_operand(place)
+    return None if named.of_operand is None else named.of_operand(position)
