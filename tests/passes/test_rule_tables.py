@@ -47,8 +47,8 @@ def test_a_line_says_why(rule: Rule):
     assert not rule.statement.endswith((": .", "..")), "a reason stands behind #"
 
 
-def test_a_line_is_found_by_its_former_name():
-    assert registered("extremes.extreme-of-what-lies-apart") is registered("min-max.extreme-of-disjoint-ranges")
+def test_a_line_goes_by_the_former_name_of_its_family_too():
+    assert registered("extremes.extreme-of-disjoint-ranges") is registered("min-max.extreme-of-disjoint-ranges")
 
 
 def test_a_line_says_why_it_does_not_fire():

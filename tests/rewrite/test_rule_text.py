@@ -115,6 +115,6 @@ def test_what_the_index_asks_follows_from_the_text():
 
 @pytest.mark.parametrize("name", ["multiply-negated", "subtract-negated", "negate-of-negate"])
 def test_programs_are_made_of_a_text(name: str):
-    (rule,) = (found for family in (ADD, MULTIPLY) for found in family if found.name == name)
+    (rule,) = (rule for family in (ADD, MULTIPLY) for rule in family if rule.name == name)
     assert isinstance(rule, Rule)
     assert check_rule(rule, firings=3).firings == 3
