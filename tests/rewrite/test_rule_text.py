@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 import hloom
+from hloom.ir import dtype
 from hloom.passes.rules.add import ADD
 from hloom.passes.rules.multiply import MULTIPLY
 from hloom.rewrite import Family, Rule, RuleError, RuleText, explain, register_builder, register_condition
@@ -107,7 +108,7 @@ def test_what_the_index_asks_follows_from_the_text():
     text = RuleText("add(x, z) -> x if integer, z is zero; add(negate(x), y) -> x")
     assert text.depth == 2
     assert text.roots == ("add",)
-    integers, floats = hloom.ir.dtype("s32"), hloom.ir.dtype("f32")
+    integers, floats = dtype("s32"), dtype("f32")
     assert text.requirement.admits((integers, False, ("parameter", ("constant", 0))))
     assert not text.requirement.admits((floats, False, ("parameter", ("constant", 0))))
     assert text.requirement.admits((floats, False, ("parameter", "negate")))
