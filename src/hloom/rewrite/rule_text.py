@@ -165,18 +165,29 @@ Guard = Callable[[Node, tuple[Node, ...]], Any]
 class _Candidate:
     """One variant of a form, whose match is compiled when its guards let a node pass for the first time."""
 
-    __slots__ = ("_form", "guards", "pattern", "rows", "variant")
+    __slots__ = ("_form", "_whole", "guards", "pattern", "rows", "variant")
 
     def __init__(self, pattern: Pattern, variant: MatchVariant, rows: Mapping[str, Op]) -> None:
         self.guards = tuple(_guards(pattern, variant))
         self.pattern, self.variant, self.rows = pattern, variant, rows
         self._form: Form | None = None
+        self._whole: Form | None = None
 
     @property
     def form(self) -> Form:
+        """What is left to match behind the guards."""
         if self._form is None:
-            self._form = form_of(self.pattern, self.variant, self.rows)
+            positions = _positions(self.pattern, self.variant)
+            left = [one for one in self.pattern.conditions if _guard_of(one.test, positions) is None]
+            self._form = form_of(replace(self.pattern, conditions=tuple(left)), self.variant, self.rows)
         return self._form
+
+    @property
+    def whole(self) -> Form:
+        """All of the match, which says at what it ends."""
+        if self._whole is None:
+            self._whole = form_of(self.pattern, self.variant, self.rows)
+        return self._whole
 
 
 class TextRewrite:
@@ -198,9 +209,10 @@ class TextRewrite:
                 if not guard(node, operands) and not build.explains:
                     break
             else:
-                match = candidate.form.match_at(node)
+                form = candidate.whole if build.explains else candidate.form
+                match = form.match_at(node)
                 if match.furthest < 0:
-                    made = candidate.form.make(build, match)
+                    made = form.make(build, match)
                     return None if made is None else made[node]
                 if build.explains and match.furthest > furthest:
                     furthest, build.reason, build.culprit = match.furthest, match.reason, match.reported
