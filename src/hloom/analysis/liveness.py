@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -14,7 +13,7 @@ from hloom.analysis.dataflow import BufferAlias, ValueTable, ValueTree, analyze_
 from hloom.analysis.heap_simulator import height, live_bytes
 from hloom.analysis.schedule import Scheduler, order_of
 from hloom.analysis.stored_sizes import DEVICE_MEMORY, stored_in_all
-from hloom.ir import BufferDonor, Module, Node, TupleType, Type, without_layout
+from hloom.ir import BufferDonor, Module, Node, TupleType, Type, paused_collection, without_layout
 from hloom.text import HloomError
 
 Index = tuple[int, ...]
@@ -68,6 +67,7 @@ class Liveness:
         return fixed + live_bytes(self.allocation.temporaries, self.length)
 
 
+@paused_collection()
 def liveness(
     module: Module,
     schedule: str | None = None,
@@ -80,14 +80,8 @@ def liveness(
     A scheduled module runs in its own order and nothing more is fused. Any other is assumed to run in the requested
     order (one of SCHEDULES, "list" by default) with elementwise work fused; or as a given scheduler says.
     """
-    collecting = gc.isenabled()
-    gc.disable()  # everything created here stays alive: collecting garbage would cost a third of the time
-    try:
-        scheduler = scheduler or Scheduler(module.is_scheduled and schedule != "list", order_of(module, schedule))
-        return _liveness(module, scheduler, given, space)
-    finally:
-        if collecting:
-            gc.enable()
+    scheduler = scheduler or Scheduler(module.is_scheduled and schedule != "list", order_of(module, schedule))
+    return _liveness(module, scheduler, given, space)
 
 
 def _liveness(module: Module, scheduler: Scheduler, given: Donations | None, space: int) -> Liveness:

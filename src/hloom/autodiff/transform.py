@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
-from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import Any
 
 from hloom.analysis import build_call_graph, find_trip_counts
 from hloom.autodiff import asynchronous, calls, loops, rules  # noqa: F401  they register themselves
@@ -39,6 +37,7 @@ from hloom.ir import (
     default_layout,
     infer_types,
     map_leaves,
+    paused_collection,
     verify,
 )
 from hloom.ops import with_trait
@@ -53,28 +52,11 @@ MOST_ADDED = 10_000
 MOST_SEEN = 100
 """The maximum number of values to examine to see whether one is guarded."""
 GUARDABLE = MASKABLE | {"get-tuple-element"}
-Function = TypeVar("Function", bound=Callable[..., Any])
 Which = int | str | Iterable[int | str] | None
 """Entry parameters, by number or name; None: every one that holds floating-point numbers."""
 
 
-def without_garbage_collection(function: Function) -> Function:
-    """The function, run without looking for garbage: what it makes stays, and looking costs a third of the time."""
-
-    @wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        was_enabled = gc.isenabled()
-        gc.disable()
-        try:
-            return function(*args, **kwargs)
-        finally:
-            if was_enabled:
-                gc.enable()
-
-    return cast(Function, run)
-
-
-@without_garbage_collection
+@paused_collection()
 def grad(
     module: ModuleLike,
     wrt: Which = None,
@@ -93,7 +75,7 @@ def grad(
     return _gradient(module, wrt, of, stop, checkpoints, max_iterations, with_value=False)
 
 
-@without_garbage_collection
+@paused_collection()
 def value_and_grad(
     module: ModuleLike,
     wrt: Which = None,
@@ -107,7 +89,7 @@ def value_and_grad(
     return _gradient(module, wrt, of, stop, checkpoints, max_iterations, with_value=True)
 
 
-@without_garbage_collection
+@paused_collection()
 def vjp(
     module: ModuleLike,
     wrt: Which = None,
@@ -133,7 +115,7 @@ def vjp(
     return work.finish_reverse(emitter, tape, inputs, [(tangents[leaf], node) for leaf, node in given.items()], [])
 
 
-@without_garbage_collection
+@paused_collection()
 def jvp(
     module: ModuleLike,
     wrt: Which = None,
@@ -161,7 +143,7 @@ def jvp(
     return work.finish(emitter, [*values, *further], keeps_results=True)
 
 
-@without_garbage_collection
+@paused_collection()
 def vjp_parts(
     module: ModuleLike,
     wrt: Which = None,

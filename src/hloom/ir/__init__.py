@@ -31,6 +31,7 @@ from hloom.ir.flow import Forwarding as Forwarding
 from hloom.ir.flow import Index as Index
 from hloom.ir.flow import OpFlow as OpFlow
 from hloom.ir.flow import Runs as Runs
+from hloom.ir.garbage_collection import paused_collection as paused_collection
 from hloom.ir.graph import Graph as Graph
 from hloom.ir.graph import free_name as free_name
 from hloom.ir.inference import Inference as Inference

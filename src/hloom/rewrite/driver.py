@@ -7,7 +7,6 @@ the replaced ones are added, as many levels up as the deepest rule looks down.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -27,6 +26,7 @@ from hloom.ir import (
     TupleType,
     TypeProblem,
     compatible,
+    paused_collection,
     same_shape,
 )
 from hloom.ops import CONTROL_PREDECESSORS, SIMPLE_IN_FUSIONS, effect_of, fixed_form, is_fused, may_drop
@@ -165,17 +165,15 @@ class _Driver:
         module.index_users()
 
     def run(self, graphs: Sequence[Graph], touched: Collection[Node] | None = None) -> None:
-        started, collecting = perf_counter(), gc.isenabled()
-        gc.disable()  # nodes form reference cycles: repeatedly collecting garbage among them is expensive
+        started = perf_counter()
         try:
-            if touched is None:
-                self.fill_worklist(graphs)
-            else:
-                self.fill_worklist_around(graphs, touched)
-            self.empty_worklist()
+            with paused_collection():
+                if touched is None:
+                    self.fill_worklist(graphs)
+                else:
+                    self.fill_worklist_around(graphs, touched)
+                self.empty_worklist()
         finally:
-            if collecting:
-                gc.enable()
             self.count_mismatches()
         self.report.seconds = perf_counter() - started
 

@@ -1,18 +1,16 @@
 """How much memory plans are expected to take, beside what XLA's executables take; and when.
 
-Covers `device_program.py`, `device_reshards.py`, `entry_results.py`, `garbage_collection.py`.
+Covers `device_program.py`, `device_reshards.py`, `entry_results.py`.
 """
 
 from __future__ import annotations
 
-import gc
 import random
 
 import pytest
 
 from hloom.distribute.planner.cost_tables import build_problem
 from hloom.distribute.planner.device_program import device_program
-from hloom.distribute.planner.garbage_collection import paused_collection
 from hloom.distribute.planner.memory_footprint import footprint
 from hloom.distribute.planner.memory_profile import MemoryProfiler
 from hloom.distribute.planner.plan import plan_of
@@ -89,16 +87,3 @@ ENTRY e {
                 assert node.attributes["slice_sizes"] == (1, node.type.dims[2])
                 widths.add(node.type.dims[2])
     assert widths == {8, 64}
-
-
-@pytest.mark.parametrize("is_enabled", [True, False])
-def test_cycles_are_searched_for_again_after_an_error_if_they_were_before(is_enabled: bool):
-    before = gc.isenabled()
-    try:
-        (gc.enable if is_enabled else gc.disable)()
-        with pytest.raises(ValueError, match="error"), paused_collection():
-            assert not gc.isenabled()
-            raise ValueError("error")
-        assert gc.isenabled() is is_enabled
-    finally:
-        (gc.enable if before else gc.disable)()

@@ -11,7 +11,6 @@ from hloom.distribute.planner.clusters import Cluster, Clusters
 from hloom.distribute.planner.cost_model import Rates, itemsize_of
 from hloom.distribute.planner.duplicates import Duplicate, put_duplicates
 from hloom.distribute.planner.entry_results import aliases, output_at
-from hloom.distribute.planner.garbage_collection import paused_collection
 from hloom.distribute.planner.isomorphism import representatives
 from hloom.distribute.planner.problem import Problem, Read, SharedReshards
 from hloom.distribute.planner.reshard_costs import ReshardCosts
@@ -19,7 +18,7 @@ from hloom.distribute.planner.spec_tables import SpecTables, StrategySpecs
 from hloom.distribute.planner.strategies import strategies
 from hloom.distribute.planner.strategy_costs import strategy_costs
 from hloom.distribute.planner.work_tables import add_work
-from hloom.ir import Module, Node, TensorType
+from hloom.ir import Module, Node, TensorType, paused_collection
 from hloom.passes import canonicalize
 from hloom.sharding import Mesh, Spec
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 from hloom.analysis import Liveness
 from hloom.distribute.planner.device_program import ValueOrigin, device_program
-from hloom.distribute.planner.garbage_collection import paused_collection
 from hloom.distribute.planner.problem import Problem
-from hloom.ir import Node
+from hloom.ir import Node, paused_collection
 from hloom.sharding import Spec
 from hloom.targets.cpu import simulate_buffers
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import re
 import warnings
 from itertools import chain
@@ -14,7 +13,7 @@ from hloom.formats.hlo.reader_state import ModuleState
 from hloom.formats.hlo.reserved_words import check_word
 from hloom.formats.hlo.strict_checks import check_aliases, check_async_computations, check_graph, check_recovery_table
 from hloom.formats.hlo.tokens import NAME
-from hloom.ir import Attributes, Graph, Module, Type, find_cycle
+from hloom.ir import Attributes, Graph, Module, Type, find_cycle, paused_collection
 from hloom.text import Cursor, HloomError, HloomWarning, Source, report
 
 DEEPEST = 60
@@ -48,13 +47,8 @@ def parse(text: str, *, strict: bool = False, name: str = "<text>") -> Module:
     if "\r" in text:
         text = text.replace("\r\n", "\n")
     reader = ModuleReader(Source(text, name), strict)
-    collecting = gc.isenabled()
-    gc.disable()  # a reader creates only objects that stay alive: searching them for garbage costs a third of the time
-    try:
+    with paused_collection():
         module = reader.read()
-    finally:
-        if collecting:
-            gc.enable()
     module.notes = reader.placed_notes()
     if name == "<text>" and len(text) <= LONGEST_KEPT:
         module.source_text = text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from hloom.inspection.diff.changes import (
 from hloom.inspection.diff.costs import CostDifference, cost_difference
 from hloom.inspection.diff.instruction_map import UNMATCHED, InstructionMap, match
 from hloom.inspection.diff.value_graph import ValueGraph
-from hloom.ir import Module, ModuleLike, Node, as_module
+from hloom.ir import Module, ModuleLike, Node, as_module, paused_collection
 from hloom.text import Display, Displayed, DisplayTable
 
 UNRELATED = 0.1
@@ -165,14 +164,9 @@ def diff(
     before = as_module(before)
     after = as_module(after)
     on = as_device(device)
-    was_collecting = gc.isenabled()
-    gc.disable()  # what is made here stays to the end: looking for garbage among it costs a quarter of the time
-    try:
+    with paused_collection():
         matched = _matched(before, after, strict)
         return replace(matched, costs=cost_difference(before, after, on, by, depth)) if costs else matched
-    finally:
-        if was_collecting:
-            gc.enable()
 
 
 def _matched(before: Module, after: Module, strict: bool) -> ModuleDiff:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -21,7 +19,7 @@ from hloom.formats.hlo.proto.module_header import read_header
 from hloom.formats.hlo.proto.module_writer import REMAINDER
 from hloom.formats.hlo.proto.original_values import read_recovery
 from hloom.formats.hlo.reserved_words import TYPE_NAMES, instruction_name
-from hloom.ir import LEGAL_NAME, Attributes, Graph, Module, Node, Parameter, free_name, legal_name
+from hloom.ir import LEGAL_NAME, Attributes, Graph, Module, Node, Parameter, free_name, legal_name, paused_collection
 from hloom.text import HloomError, HloomWarning
 
 _HEADER = (
@@ -47,23 +45,11 @@ def module_from_proto(proto: Any, *, name: str = "<proto>") -> Module:
     Scheduled computations are in the order of their schedule. Unknown fields are dropped with a HloomWarning. Raises
     HloomError if ids, shapes or literals are inconsistent.
     """
-    with _without_collection():
+    with paused_collection():
         module = ProtoModuleReader(proto, name).read()
     for note in module.notes:
         warnings.warn(note, HloomWarning, stacklevel=2)
     return module
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Pause garbage collection: a reader creates only objects that stay alive, so a collection would find nothing."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 class ProtoModuleReader:
