@@ -67,6 +67,7 @@ from hloom.analysis.devices import as_device as as_device
 from hloom.analysis.devices import device as device
 from hloom.analysis.devices import devices as devices
 from hloom.analysis.devices import shipped_devices as shipped_devices
+from hloom.analysis.disjoint_sets import DisjointSets as DisjointSets
 from hloom.analysis.fusion import BRANCHING as BRANCHING
 from hloom.analysis.fusion import BROADCASTS as BROADCASTS
 from hloom.analysis.fusion import DATA_MOVEMENT as DATA_MOVEMENT

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hloom.analysis.dataflow import BufferAlias, ValueTable
+from hloom.analysis.disjoint_sets import DisjointSets
 
 
 class Span(NamedTuple):
@@ -51,7 +52,7 @@ class Buffers:
 
     def __init__(self, values: ValueTable, donations: Iterable[BufferAlias] = (), is_final: bool = False) -> None:
         self._values = values
-        self._parents = list(range(len(values)))
+        self._sharing = DisjointSets[int]()
         self._spans: dict[int, list[Span]] = {}
         tables = set(values.tables.values())
         for alias in values.aliases:
@@ -64,14 +65,14 @@ class Buffers:
         """Each non-empty buffer once, in the order in which their first values are defined."""
         seen: set[int] = set()
         for value, size in enumerate(self._values.sizes):
-            root = self._root(value) if size else value
+            root = self._sharing.root(value) if size else value
             if size and root not in seen:
                 seen.add(root)
                 yield self.of(value)
 
     def of(self, value: int) -> Buffer:
         """The buffer of a value."""
-        root = self._root(value)
+        root = self._sharing.root(value)
         buffer = self._buffers.get(root)
         if buffer is None:
             spans = self._spans_of(root)
@@ -80,20 +81,13 @@ class Buffers:
             self._buffers[root] = buffer
         return buffer
 
-    def _root(self, value: int) -> int:
-        parents = self._parents
-        while parents[value] != value:
-            parents[value] = parents[parents[value]]
-            value = parents[value]
-        return value
-
     def _spans_of(self, root: int) -> list[Span]:
         spans = self._spans.get(root)
         return [Span(self._values.starts[root], self._values.ends[root], root)] if spans is None else spans
 
     def _join(self, alias: BufferAlias, is_required: bool) -> None:
         """Join the buffers of two values, unless their lifetimes overlap and a copy can separate them."""
-        one, other = self._root(alias.earlier), self._root(alias.later)
+        one, other = self._sharing.root(alias.earlier), self._sharing.root(alias.later)
         if one == other:
             return
         few, many = sorted((self._spans_of(one), self._spans_of(other)), key=len)
@@ -105,7 +99,7 @@ class Buffers:
             many = _in_turn(sorted([*many, *few]))
         else:
             return
-        self._parents[other] = one
+        self._sharing.join(one, other)
         self._spans.pop(other, None)
         self._spans[one] = many
 

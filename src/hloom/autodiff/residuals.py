@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from hloom.analysis import BROADCASTS
+from hloom.analysis import BROADCASTS, DisjointSets
 from hloom.autodiff.emitter import Emitter, array_type
 from hloom.autodiff.loop_state import LoopState
 from hloom.ir import Apply, Constant, Node, Parameter, TensorType, Trait, TupleType
@@ -78,15 +78,14 @@ class Residuals:
 
     def _connected(self, nodes: Sequence[Node], ends: set[Node]) -> list[list[Node]]:
         """Values in groups of which each is computed from what others of it are computed from; those alone left out."""
-        parents = list(range(len(nodes)))
-        first: dict[Node, int] = {}
-        for number, node in enumerate(nodes):
+        connected = DisjointSets[Node]()
+        for node in nodes:
             inside, sources = self._computed_from([node], ends)
             for value in (*inside, *[source for source in sources if not self._is_given(source)]):
-                parents[_root(parents, number)] = _root(parents, first.setdefault(value, number))
-        groups: dict[int, list[Node]] = {}
-        for number, node in enumerate(nodes):
-            groups.setdefault(_root(parents, number), []).append(node)
+                connected.join(node, value)
+        groups: dict[Node, list[Node]] = {}
+        for node in nodes:
+            groups.setdefault(connected.root(node), []).append(node)
         return [group for group in groups.values() if len(group) > 1]
 
     def _computed_from(self, nodes: Sequence[Node], ends: set[Node]) -> tuple[set[Node], list[Node]]:
@@ -266,14 +265,6 @@ def _is_repeatable(node: Node) -> bool:
     if not isinstance(node, Apply) or node.opcode == "custom-call" or not may_merge(node):
         return False
     return node.opcode == "reduce" or not any(True for _ in node.called_graphs)
-
-
-def _root(parents: list[int], number: int) -> int:
-    """The representative of a number's set; the way to it is halved."""
-    while parents[number] != number:
-        parents[number] = parents[parents[number]]
-        number = parents[number]
-    return number
 
 
 def _reached(nodes: Sequence[Node]) -> set[Node]:

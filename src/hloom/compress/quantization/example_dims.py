@@ -16,6 +16,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from hloom.analysis import DisjointSets
 from hloom.distribute.propagation import DataflowGraph
 from hloom.ir import Apply, FactorKind, Module, Node, Parameter, TensorType, Trait
 from hloom.ops import with_trait
@@ -31,15 +32,15 @@ class ProductRead(NamedTuple):
     operand_index: int
 
 
-class _Axes:
-    """Axes of the dimensions of all values: a forest whose roots are the axes."""
+class _Axes(DisjointSets[int]):
+    """Axes of the dimensions of all values: the sets of dimensions that are equal."""
 
     def __init__(self, module: Module) -> None:
+        super().__init__()
         self.dataflow = DataflowGraph(module)
         self.starts = [0]
         for leaf in self.dataflow.leaves:
             self.starts.append(self.starts[-1] + len(leaf.dims))
-        self.parents = [*range(self.starts[-1])]
         self.parts: list[tuple[int, int]] = []
         for _, rule, leaves in self.dataflow.equations:
             for factor, dims in zip(rule.factors, rule.factor_dims, strict=True):
@@ -49,14 +50,8 @@ class _Axes:
     def _unite(self, dims: Sequence[tuple[int, bool]]) -> None:
         single = [dim for dim, is_single in dims if is_single]
         for other in single[1:]:
-            self.parents[self.root(other)] = self.root(single[0])
+            self.join(single[0], other)
         self.parts += [(dim, part) for dim, is_single in dims if not is_single for part in single[:1]]
-
-    def root(self, dim: int) -> int:
-        while self.parents[dim] != dim:
-            self.parents[dim] = self.parents[self.parents[dim]]
-            dim = self.parents[dim]
-        return dim
 
     def of(self, node: Node) -> list[int]:
         """The axes of an array's dimensions."""
@@ -245,9 +240,7 @@ def _mixes(axes: _Axes, reads: Iterable[ProductRead], examples: set[int]) -> boo
     So MLP-Mixer's weights of positions make one axis of another.
     """
     return any(
-        _sides(axes, read)[0] & examples
-        for read in reads
-        if read.node.opcode in _PRODUCTS and not _is_batched(read)
+        _sides(axes, read)[0] & examples for read in reads if read.node.opcode in _PRODUCTS and not _is_batched(read)
     )
 
 

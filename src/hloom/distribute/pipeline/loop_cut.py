@@ -16,7 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from hloom.analysis import ScalarEvolution, called_computations, derive_trip_count
+from hloom.analysis import DisjointSets, ScalarEvolution, called_computations, derive_trip_count
 from hloom.autodiff import Emitter
 from hloom.distribute.pipeline.extraction import extract, leaves_of
 from hloom.distribute.pipeline.row_slices import Rows, RowSlices, is_made_by_rows, joined, narrowed, sum_by_rows
@@ -163,22 +163,16 @@ class _LoopCut:
     def _find_families(self, loops: Sequence[_Loop]) -> None:
         """Give loops that share stacked arrays one number."""
         by_source: dict[tuple[Node, int], int] = {}
-        parent = list(range(len(loops)))
-
-        def root(number: int) -> int:
-            while parent[number] != number:
-                number = parent[number]
-            return number
-
+        families = DisjointSets[int]()
         for number, loop in enumerate(loops):
             initial = loop.node.operands[0].operands
             sources = {loop.node, *[source for index in loop.stacks for source in _sources(initial[index])]}
             for source in sources:
                 other = by_source.setdefault((source, loop.count), number)
-                parent[root(number)] = root(other)
+                families.join(other, number)
         numbers: dict[int, int] = {}
         for number, loop in enumerate(loops):
-            loop.family = numbers.setdefault(root(number), len(numbers))
+            loop.family = numbers.setdefault(families.root(number), len(numbers))
 
     # One loop
 

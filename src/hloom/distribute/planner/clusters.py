@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from hloom.analysis import DisjointSets
 from hloom.distribute.planner.dataflow import Dataflow
 from hloom.ir import Apply, AxisMap, Constant, FactorKind, Module, Node, Parameter, TensorType, Trait, node_axes
 from hloom.ops import with_trait
@@ -59,8 +60,8 @@ class Clusters:
         self.replicated: list[Node] = []
         self._clusters: list[Cluster] = []
         self._of: dict[Node, int] = {}
-        self._cluster_parents: list[int] = []
-        self._class_parents: list[int] = []
+        self._merged = DisjointSets[int]()
+        self._equal = DisjointSets[int]()
         self._class_sizes: list[set[int]] = []
         self._class_cluster: list[int] = []
         self._depth: dict[Node, int] = {}
@@ -70,33 +71,30 @@ class Clusters:
 
     def __iter__(self) -> Iterator[Cluster]:
         """The clusters that are left after merging, in the order of their leads."""
-        return (cluster for cluster in self._clusters if self._root(cluster.number) == cluster.number)
+        return (cluster for cluster in self._clusters if self._merged.root(cluster.number) == cluster.number)
 
     def of(self, node: Node) -> Cluster | None:
         """The cluster of a node; None if it is free."""
         number = self._of.get(node)
-        return None if number is None else self._clusters[self._root(number)]
+        return None if number is None else self._clusters[self._merged.root(number)]
 
     def classes(self, cluster: Cluster) -> list[int]:
         """The classes of a cluster in order."""
-        roots = (self.class_of(number) for number in range(len(self._class_parents)))
-        own = {root for root in roots if self._root(self._class_cluster[root]) == cluster.number}
+        roots = (self.class_of(number) for number in range(len(self._class_sizes)))
+        own = {root for root in roots if self._merged.root(self._class_cluster[root]) == cluster.number}
         return sorted(own)
 
     def all_classes(self) -> dict[int, list[int]]:
         """The classes of every cluster."""
         by_cluster: dict[int, set[int]] = defaultdict(set)
-        for number in range(len(self._class_parents)):
+        for number in range(len(self._class_sizes)):
             root = self.class_of(number)
-            by_cluster[self._root(self._class_cluster[root])].add(root)
+            by_cluster[self._merged.root(self._class_cluster[root])].add(root)
         return {number: sorted(numbers) for number, numbers in by_cluster.items()}
 
     def class_of(self, number: int) -> int:
         """The representative of all classes joined with this one."""
-        while self._class_parents[number] != number:
-            self._class_parents[number] = self._class_parents[self._class_parents[number]]
-            number = self._class_parents[number]
-        return number
+        return self._equal.root(number)
 
     def sizes(self, number: int) -> set[int]:
         """The sizes of a class's dimensions."""
@@ -121,12 +119,6 @@ class Clusters:
 
     def _joined(self, number: int | None) -> int | None:
         return None if number is None else self.class_of(number)
-
-    def _root(self, number: int) -> int:
-        while self._cluster_parents[number] != number:
-            self._cluster_parents[number] = self._cluster_parents[self._cluster_parents[number]]
-            number = self._cluster_parents[number]
-        return number
 
     def is_given(self, node: Node) -> bool:
         """Whether a value comes from outside: a parameter, a value carried by a loop or the result of a branch."""
@@ -179,7 +171,7 @@ class Clusters:
         dims = self.maps[source].results[node.attributes.get("index", 0)]
         self.factor_classes[node] = tuple(self._class_at(source, dimension) for dimension in dims)
         self._of[node] = self._of[source]
-        self._clusters[self._root(self._of[source])].members.append(node)
+        self._clusters[self._merged.root(self._of[source])].members.append(node)
         return True
 
     def _followed(self, node: Node, axis_map: AxisMap) -> int | None:
@@ -259,7 +251,7 @@ class Clusters:
                 self._join(theirs, own)
         if cluster.is_light and not light.is_light:
             light, cluster = cluster, light
-        self._cluster_parents[light.number] = cluster.number
+        self._merged.join(cluster.number, light.number)
         cluster.members = light.members + cluster.members
 
     def _agree(self, node: Node, operand_index: int) -> None:
@@ -272,12 +264,11 @@ class Clusters:
     def _join(self, theirs: int, own: int) -> None:
         a, b = self.class_of(theirs), self.class_of(own)
         if a != b:
-            self._class_parents[a] = b
+            self._equal.join(b, a)
             self._class_sizes[b] |= self._class_sizes[a]
 
     def _class(self, size: int, cluster: int) -> int:
-        number = len(self._class_parents)
-        self._class_parents.append(number)
+        number = len(self._class_sizes)
         self._class_sizes.append({size})
         self._class_cluster.append(cluster)
         return number
@@ -285,7 +276,6 @@ class Clusters:
     def _new(self, node: Node, *, is_light: bool = False) -> int:
         number = len(self._clusters)
         self._clusters.append(Cluster(number, node, [node], is_light, self._regions.get(node.name, 0)))
-        self._cluster_parents.append(number)
         self._of[node] = number
         return number
 

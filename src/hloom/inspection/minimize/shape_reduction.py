@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from hloom.analysis import BROADCASTS, VIEWS
+from hloom.analysis import BROADCASTS, VIEWS, DisjointSets
 from hloom.distribute.propagation import DataflowGraph
 from hloom.inspection.minimize.cuts import tidied
 from hloom.inspection.minimize.ddmin import minimize_items
@@ -129,7 +129,7 @@ class ShapeEquations:
 
     def __init__(self, module: Module) -> None:
         self.graph = DataflowGraph(module)
-        self._parents: dict[Any, Any] = {}
+        self._equal = DisjointSets[Any]()
         self._sizes: dict[Any, int] = {}
         products: list[tuple[Slot, list[Any]]] = []
         for leaf, value in enumerate(self.graph.leaves):
@@ -137,13 +137,12 @@ class ShapeEquations:
                 self._sizes[leaf, dim] = size
         for number, equation in enumerate(self.graph.equations):
             self._equate(number, equation.rule, equation.leaves, products)
-        roots = dict.fromkeys(self._root(slot) for slot in self._sizes)
+        roots = dict.fromkeys(self._equal.root(slot) for slot in self._sizes)
         self._numbers = {root: number for number, root in enumerate(roots)}
         self.sizes = [self._sizes[root] for root in roots]
         self.class_count = len(self.sizes)
         self.products = [
-            _Product(self.number(slot), [self._numbers[self._root(factor)] for factor in factors])
-            for slot, factors in products
+            _Product(self.number(slot), [self.number(factor) for factor in factors]) for slot, factors in products
         ]
         compound = {product.dimension for product in self.products}
         self._seeds = [number for number in range(self.class_count) if number not in compound]
@@ -151,7 +150,7 @@ class ShapeEquations:
 
     def number(self, slot: Any) -> int:
         """The class of a value's dimension."""
-        return self._numbers[self._root(slot)]
+        return self._numbers[self._equal.root(slot)]
 
     def all_to(self, size: int) -> dict[int, int]:
         """Every class that is not a product, larger than a size, at that size."""
@@ -169,7 +168,7 @@ class ShapeEquations:
                     alone.setdefault(side.factors[0][0], []).append((leaf, dim))
         for slots in alone.values():
             for other in slots[1:]:
-                self._join(slots[0], other)
+                self._equal.join(slots[0], other)
         for slot, leaf in enumerate(leaves):
             for dim, side in enumerate(rule.dim_factors[slot]):
                 if len(side.factors) > 1:
@@ -184,19 +183,6 @@ class ShapeEquations:
         name = ("factor", number, factor)
         self._sizes.setdefault(name, rule.factors[factor].size)
         return name
-
-    def _root(self, slot: Any) -> Any:
-        while slot in self._parents:
-            above = self._parents[slot]
-            if above in self._parents:
-                self._parents[slot] = self._parents[above]
-            slot = above
-        return slot
-
-    def _join(self, one: Any, other: Any) -> None:
-        first, second = self._root(one), self._root(other)
-        if first != second:
-            self._parents[second] = first
 
 
 @dataclass(slots=True)

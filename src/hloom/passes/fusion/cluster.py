@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hloom.analysis import MATHEMATICAL, ComputeTime, CostReport, Device, as_device, cost
+from hloom.analysis import MATHEMATICAL, ComputeTime, CostReport, Device, DisjointSets, as_device, cost
 from hloom.ir import Graph, Module
 from hloom.ops import CALLERS
 from hloom.passes import register_pass, sort_topologically, until_settled
@@ -144,13 +144,7 @@ def _alone(model: KernelModel) -> dict[int, KernelCost]:
 
 def _components(model: KernelModel) -> list[list[int]]:
     """Instructions that may be in one kernel, directly or not; leaves are in all components that read them."""
-    parents = list(range(len(model.nodes)))
-
-    def top(number: int) -> int:
-        while parents[number] != number:
-            parents[number] = number = parents[parents[number]]
-        return number
-
+    fusible = DisjointSets[int]()
     leaves: dict[int, dict[int, None]] = {}
     for number, edges in enumerate(model.edges):
         for edge in edges:
@@ -160,11 +154,11 @@ def _components(model: KernelModel) -> list[list[int]]:
             if model.is_leaf[operand]:
                 leaves.setdefault(number, {})[operand] = None
             else:
-                parents[top(operand)] = top(number)
+                fusible.join(number, operand)
     members: dict[int, set[int]] = {}
     for number, is_fusible in enumerate(model.is_fusible):
         if is_fusible and not model.is_leaf[number]:
-            members.setdefault(top(number), set()).update((number, *leaves.get(number, ())))
+            members.setdefault(fusible.root(number), set()).update((number, *leaves.get(number, ())))
     return [sorted(component) for component in members.values()]
 
 

@@ -10,8 +10,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 
-from hloom.analysis import cost
+from hloom.analysis import DisjointSets, cost
 from hloom.distribute.planner.strategies import UNEVEN_SHARE
 from hloom.distribute.propagation import DataflowGraph, Equation, runs_by_graph
 from hloom.ir import FactorKind, TensorType, Trait
@@ -67,17 +68,14 @@ class LogicalAxes:
     def __init__(self, dataflow: DataflowGraph, count: int) -> None:
         self.dataflow = dataflow
         self.count = count
-        self._parents: list[int] = []
-        self._starts: list[int] = []
-        for leaf in dataflow.leaves:
-            self._starts.append(len(self._parents))
-            self._parents += range(len(self._parents), len(self._parents) + len(leaf.dims))
+        self._joined = DisjointSets[int]()
+        self._starts = [0, *accumulate(len(leaf.dims) for leaf in dataflow.leaves)]
         for equation in dataflow.equations:
             self._join(equation)
 
     def of(self, leaf: int, dimension: int) -> int:
         """The number of the logical axis that a dimension of a value is in."""
-        return self._root(self._starts[leaf] + dimension)
+        return self._joined.root(self._starts[leaf] + dimension)
 
     def along(self, leaf: int) -> tuple[int, ...]:
         """The logical axes of a value's dimensions."""
@@ -146,11 +144,11 @@ class LogicalAxes:
                 passes = use.front == 1 and (is_even or use.is_single)
                 if not passes or use.dimension in self.dataflow.free[leaf]:
                     continue
-                number = self._root(self._starts[leaf] + use.dimension)
+                number = self._starts[leaf] + use.dimension
                 if first is None:
                     first = number
-                elif number != first:
-                    self._parents[number] = first
+                else:
+                    self._joined.join(first, number)
 
     def _count(self, equation: Equation, logical_axes: dict[int, LogicalAxis], times: int) -> None:
         """Add what an instruction works and sends to its logical axes."""
@@ -179,13 +177,6 @@ class LogicalAxes:
             for dimension in range(len(equation.rule.dim_factors[slot])):
                 if (slot, dimension) not in passed and not self.dataflow.is_free(leaf, dimension):
                     yield leaf, dimension
-
-    def _root(self, number: int) -> int:
-        parents = self._parents
-        while parents[number] != number:
-            parents[number] = parents[parents[number]]
-            number = parents[number]
-        return number
 
 
 def bytes_of(array_type: object) -> float:
