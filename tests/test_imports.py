@@ -142,6 +142,30 @@ def test_private_names_stay_in_their_package():
     assert taken == []
 
 
+PRIVATE = re.compile(r"(\w+|[])])\.(_[a-z]\w*)")
+"""A private attribute, and what stands before the dot: a name, or the end of an expression."""
+OF_PYTHON = {"_exit", "_replace"}
+"""Names with an underscore that are public in Python's own modules: `os._exit`, a named tuple's `_replace`."""
+
+
+def test_private_attributes_stay_in_their_package():
+    read: dict[str, list[tuple[str, str]]] = {}
+    own: dict[str, set[str]] = {}
+    for path in FILES:
+        package, text = package_of(path), (SOURCE / path).read_text()
+        found = [(match[1], match[2], match.start()) for match in PRIVATE.finditer(text)]
+        own.setdefault(package, set()).update(name for holder, name, _ in found if holder == "self")
+        own[package].update(re.findall(r"^    (?:def )?(_[a-z]\w*)\b[(:]", text, re.MULTILINE))
+        read.setdefault(package, []).extend(
+            (f"{path}:{text.count(chr(10), 0, start) + 1}: {holder}.{name}", name)
+            for holder, name, start in found
+            if holder not in ("self", "cls") and name not in OF_PYTHON
+        )
+    private = set().union(*own.values())
+    taken = [place for package, places in read.items() for place, name in places if name in private - own[package]]
+    assert taken == []
+
+
 def test_packages_are_imported_through_their_public_api():
     assert list(imports_past_the_api()) == []
 

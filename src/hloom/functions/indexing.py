@@ -198,7 +198,7 @@ class Indexing:
         window = window_of(interpreter, owner, index) if self._has_moving_bounds(index) else None
         if window is not None:
             return self._of_array(window.part, window.index, is_checked)
-        parts = self._parts(owner, index)
+        parts = self.parts(owner, index)
         if is_checked:
             self._check(owner, parts)
         if any(isinstance(part, Array) and part.dtype is PREDICATE and part.literal is None for part in parts):
@@ -210,7 +210,7 @@ class Indexing:
             owner, parts = interpreter.views.outermost(owner, parts)
         return interpreter.views.indexed(interpreter.library.subscript(owner, parts), owner, parts)
 
-    def _parts(self, owner: Array, index: AbstractValue) -> list[Any]:
+    def parts(self, owner: Array, index: AbstractValue) -> list[Any]:
         """The parts of an index: Python objects, and arrays that the run knows."""
         interpreter = self.interpreter
         parts: list[Any] = []
@@ -356,7 +356,7 @@ class Indexing:
             else:
                 self._set_array(window.part, window.index, value)
             return
-        parts = self._parts(owner, index)
+        parts = self.parts(owner, index)
         self._check(owner, parts)
         masks = [part for part in parts if isinstance(part, Array) and part.dtype is PREDICATE]
         if masks:

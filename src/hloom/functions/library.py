@@ -530,7 +530,7 @@ class Library:
         self, owner: Array, index: AbstractValue, name: str, arguments: Sequence[AbstractValue]
     ) -> AbstractValue:
         """`owner.at[index].name(value)`, as jax has it."""
-        parts = self.interpreter.indexing._parts(owner, index)  # pyright: ignore[reportPrivateUsage]
+        parts = self.interpreter.indexing.parts(owner, index)
         arrays = [owner]
         given = [self._plain(value, arrays) for value in arguments]
         plain = [self._plain(part, arrays) if isinstance(part, Array) else part for part in parts]

@@ -251,7 +251,7 @@ class Graph(Referent, Displayed):
     def set_metadata(self, node: Node, metadata: str | None) -> None:
         """Replace a node's metadata: the text between the braces, as `Metadata.text()` returns it."""
         self._owns(node)
-        node._metadata = metadata
+        node.raw_metadata = metadata
 
     def rename(self, node: Node, name: str) -> None:
         """Rename a node; the name is made unique."""
@@ -570,7 +570,7 @@ def _used_besides_operands(node: Node) -> Sequence[Any]:
 
 
 def _copied(node: Node, name: str, mapping: Mapping[Any, Any], graph: Graph) -> Node:
-    attributes, metadata = node.attributes, node._metadata
+    attributes, metadata = node.attributes, node.raw_metadata
     if attributes.refers:
         attributes = attributes.mapped(mapping)
     if isinstance(node, Apply):

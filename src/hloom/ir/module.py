@@ -129,6 +129,11 @@ class Module(Displayed):
         return graph is self._entry
 
     @property
+    def has_entry(self) -> bool:
+        """Whether it says which graph runs first."""
+        return self._entry is not None
+
+    @property
     def node_count(self) -> int:
         """The total number of nodes of all graphs."""
         return sum(len(graph.nodes) for graph in self.graphs)

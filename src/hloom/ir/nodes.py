@@ -30,7 +30,6 @@ class Node(Referent, Displayed):
     """A value in a graph: its name, type (None where the text gave none), operands, attributes and raw metadata."""
 
     __slots__ = (
-        "_metadata",
         "_next",
         "_order",
         "_previous",
@@ -39,6 +38,7 @@ class Node(Referent, Displayed):
         "graph",
         "name",
         "operands",
+        "raw_metadata",
         "type",
     )
     name: str
@@ -47,8 +47,9 @@ class Node(Referent, Displayed):
     """The opcode of the op that makes this value, in HLO's spelling."""
     operands: tuple[Node, ...]
     attributes: Attributes
+    raw_metadata: str | None
+    """The text between the braces of `metadata={...}`, as read."""
     graph: Graph
-    _metadata: str | None
     _users: dict[Node, int]
     _next: Node | None
     _previous: Node | None
@@ -57,12 +58,7 @@ class Node(Referent, Displayed):
     @property
     def metadata(self) -> Metadata | None:
         """The parsed metadata; raises HloomError if the raw text is malformed."""
-        return None if self._metadata is None else parse_metadata(self._metadata)
-
-    @property
-    def raw_metadata(self) -> str | None:
-        """The text between the braces of `metadata={...}`, as read."""
-        return self._metadata
+        return None if self.raw_metadata is None else parse_metadata(self.raw_metadata)
 
     @property
     def users(self) -> tuple[Node, ...]:
@@ -141,8 +137,8 @@ class Node(Referent, Displayed):
 
     def display(self) -> Display:
         attributes = [(name, str(value)) for name, value in self.attributes.items()]
-        if self._metadata is not None:
-            attributes.append(("metadata", self._metadata))
+        if self.raw_metadata is not None:
+            attributes.append(("metadata", self.raw_metadata))
         tables = (
             node_table("operands", self.operands),
             node_table("users", self.users),
@@ -181,7 +177,7 @@ class Parameter(Node):
         self.number = number
         self.operands = ()
         self.attributes = attributes
-        self._metadata = metadata
+        self.raw_metadata = metadata
         self.graph = graph
 
 
@@ -206,7 +202,7 @@ class Constant(Node):
         self.value = value
         self.operands = ()
         self.attributes = attributes
-        self._metadata = metadata
+        self.raw_metadata = metadata
         self.graph = graph
 
     @property
@@ -237,7 +233,7 @@ class Apply(Node):
         self.opcode = function.name if function.__class__ is Op else COMPUTED_CALL
         self.operands = operands
         self.attributes = attributes
-        self._metadata = metadata
+        self.raw_metadata = metadata
         self.graph = graph
 
     @staticmethod
@@ -260,7 +256,7 @@ class Apply(Node):
         node.opcode = row.name
         node.operands = operands
         node.attributes = attributes
-        node._metadata = metadata
+        node.raw_metadata = metadata
         node.graph = graph
         return node
 
@@ -300,6 +296,6 @@ class Missing(Node):
         self.type = type
         self.operands = ()
         self.attributes = EMPTY
-        self._metadata = None
+        self.raw_metadata = None
         self._users = {}
         self.graph = graph

@@ -23,12 +23,12 @@ UNBOUNDED = -1
 
 
 class Type:
-    """The type of a value. One subclass per kind; `str` gives HLO's text."""
+    """The type of a value. One subclass per kind; `text` and `str` are HLO's text."""
 
-    __slots__ = ("__weakref__", "_key", "_text")
+    __slots__ = ("__weakref__", "_key", "text")
     _interned: ClassVar[WeakValueDictionary[tuple[object, ...], Type]] = WeakValueDictionary()
     _key: tuple[Any, ...]
-    _text: str
+    text: str
 
     @classmethod
     def _intern(cls, *key: object) -> tuple[Type, bool]:
@@ -55,10 +55,10 @@ class Type:
         return self
 
     def __str__(self) -> str:
-        return self._text
+        return self.text
 
     def __repr__(self) -> str:
-        return self._text
+        return self.text
 
     def leaves(self) -> Iterator[Type]:
         """The types that are not tuples, in order."""
@@ -110,7 +110,7 @@ class TensorType(Type):
         if fresh:
             for name, value in (("dtype", dtype), ("dims", dims), ("layout", layout), ("dynamic", flags)):
                 object.__setattr__(made, name, value)
-            object.__setattr__(made, "_text", f"{dtype}[{made.dims_text}]{'' if layout is None else layout}")
+            object.__setattr__(made, "text", f"{dtype}[{made.dims_text}]{'' if layout is None else layout}")
             plain = None if layout is None else TensorType(dtype, dims, None, flags)
             object.__setattr__(made, "_without_layout", plain)
         return made
@@ -178,7 +178,7 @@ class TupleType(Type):
             plain = tuple([without_layout(element) for element in elements])
             object.__setattr__(made, "elements", elements)
             object.__setattr__(made, "_without_layout", None if plain == elements else TupleType(plain))
-            object.__setattr__(made, "_text", "(" + list_with_indices([str(e) for e in elements]) + ")")
+            object.__setattr__(made, "text", "(" + list_with_indices([str(e) for e in elements]) + ")")
         return made
 
     @property
@@ -207,7 +207,7 @@ class BufferType(Type):
         assert isinstance(made, BufferType)
         if fresh:
             object.__setattr__(made, "element", element)
-            object.__setattr__(made, "_text", f"b({element})")
+            object.__setattr__(made, "text", f"b({element})")
         return made
 
     @property
@@ -224,7 +224,7 @@ class TokenType(Type):
         made, fresh = cls._intern()
         assert isinstance(made, TokenType)
         if fresh:
-            object.__setattr__(made, "_text", "token[]")
+            object.__setattr__(made, "text", "token[]")
         return made
 
 
@@ -237,7 +237,7 @@ class OpaqueType(Type):
         made, fresh = cls._intern()
         assert isinstance(made, OpaqueType)
         if fresh:
-            object.__setattr__(made, "_text", "opaque[]")
+            object.__setattr__(made, "text", "opaque[]")
         return made
 
 
@@ -255,7 +255,7 @@ class FunctionType(Type):
             object.__setattr__(made, "parameters", tuple(parameters))
             object.__setattr__(made, "result", result)
             inside = ", ".join("?" if p is None else str(p) for p in made.parameters)
-            object.__setattr__(made, "_text", f"({inside}) -> {'?' if result is None else result}")
+            object.__setattr__(made, "text", f"({inside}) -> {'?' if result is None else result}")
         return made
 
 

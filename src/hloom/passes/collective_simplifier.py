@@ -81,7 +81,7 @@ def _is_shared(node: Node, shared: set[Node], differing: set[Graph]) -> bool:
         return True
     if isinstance(node, Parameter):
         replication = node.attributes.get("parameter_replication")
-        return node.graph is node.graph.module._entry and bool(replication) and all(replication)
+        return node.graph.module.is_entry(node.graph) and bool(replication) and all(replication)
     if not isinstance(node, Apply) or not node.has_row:
         return False
     if _is_all_reduce(node):

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from hloom.analysis import ScalarEvolution
 from hloom.ir import Apply, Graph, Missing, Module, Node
+from hloom.ops import CALLERS
 from hloom.text import HloomError
 
 
@@ -27,6 +28,13 @@ def callees_first(module: Module) -> list[Graph]:
                 del opened[graph]
                 ordered[graph] = None
     return list(ordered)
+
+
+def stepwise_graphs(module: Module) -> Iterator[Graph]:
+    """The graphs whose instructions run one by one: the entry, and what nothing but calls, loops and branches runs."""
+    for graph in list(module.graphs):  # each is asked about when its turn comes: changes of earlier ones count
+        if module.is_entry(graph) or all(caller.opcode in CALLERS for caller in graph.callers):
+            yield graph
 
 
 def _called(graph: Graph) -> dict[Graph, None]:

@@ -27,7 +27,7 @@ def propagate_constants(module: Module) -> Report:
         return report
     module.index_users()
     for graph in reversed(callees_first(module)):
-        if graph is module._entry or graph.missing or not graph.callers:
+        if module.is_entry(graph) or graph.missing or not graph.callers:
             continue
         if any(caller.opcode != "call" for caller in graph.callers):
             continue

@@ -64,7 +64,7 @@ def _merge_graphs(module: Module, numbering: ValueNumbering) -> int:
     first: dict[int, Graph] = {}
     gone: list[Graph] = []
     for graph in module.graphs:
-        if graph is module._entry or not graph.callers or any(user.opcode in OWNERS for user in graph.callers):
+        if module.is_entry(graph) or not graph.callers or any(user.opcode in OWNERS for user in graph.callers):
             continue
         kept = first.setdefault(numbering.class_of_graph[graph], graph)
         if kept is not graph:
@@ -78,7 +78,7 @@ def _merge_graphs(module: Module, numbering: ValueNumbering) -> int:
 
 def _erase_uncalled(module: Module, graphs: list[Graph]) -> int:
     """Erase those of these graphs that only merged nodes called; returns how many."""
-    gone = [graph for graph in reversed(graphs) if not graph.callers and graph is not module._entry]
+    gone = [graph for graph in reversed(graphs) if not graph.callers and not module.is_entry(graph)]
     for graph in gone:
         module.erase_graph(graph)
     return len(gone)

@@ -376,7 +376,7 @@ def _may_yield_nothing(node: object, graph: Graph) -> bool:
 
 def _erase_unreached(module: Module, touched: set[Node]) -> int:
     """Erase the graphs that the entry does not reach; returns how many. Other callers of their callees are touched."""
-    if module._entry is None:
+    if not module.has_entry:
         return 0
     callees: dict[Graph, list[Graph]] = {}
     for graph in module.graphs:

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from math import prod
 
 from hloom.ir import Apply, Graph, Module, Node, SliceDimension, TensorType
-from hloom.ops import CALLERS
-from hloom.passes.computation_order import control_predecessors, has_control_dependencies
+from hloom.passes.computation_order import control_predecessors, has_control_dependencies, stepwise_graphs
 from hloom.passes.dce import erase_dead
 from hloom.passes.operand_view import MOST_VIEWS, Label, dims_of, is_split_or_joined, split_view_of, view_of
 from hloom.passes.pipeline import register_pass, until_settled
@@ -56,13 +55,12 @@ def merge_dots(module: Module, bytes: int | str = MOST_BYTES) -> Report:
         return report
     module.index_users()
     results: list[Node] = []
-    for graph in list(module.graphs):
-        if graph is module._entry or all(caller.opcode in CALLERS for caller in graph.callers):
-            merger = _Merger(graph, limit)
-            merger.run(report)
-            results += merger.results
-            if merger.steps < 0:
-                report.notes.append(f"{graph.name}: too many dependences to look at, some products stay apart")
+    for graph in stepwise_graphs(module):
+        merger = _Merger(graph, limit)
+        merger.run(report)
+        results += merger.results
+        if merger.steps < 0:
+            report.notes.append(f"{graph.name}: too many dependences to look at, some products stay apart")
     if results:
         report.erased += rewrite(module, _CANCELLING, name="merge-dots", touched=results).erased
     return report

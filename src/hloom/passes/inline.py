@@ -62,7 +62,7 @@ def _inline(module: Module, name: str, wanted: Callable[[Apply], bool], limit: i
     planned = _planned(order, wanted, limit, left)
     copied, called = 0, set[Graph]()
     for graph in reversed(order):
-        if graph in called and not graph.callers and graph is not module._entry:
+        if graph in called and not graph.callers and not module.is_entry(graph):
             module.erase_graph(graph)
             continue
         pending = list(reversed(planned[graph].items()))

@@ -204,7 +204,7 @@ def _uncalled(module: Module) -> set[Graph]:
 def _erase_uncalled(module: Module, before: set[Graph]) -> None:
     """Erase the graphs that nothing calls any more; those that nothing called before stay."""
     for graph in reversed(callees_first(module)):
-        if not graph.callers and graph not in before and graph is not module._entry:
+        if not graph.callers and graph not in before and not module.is_entry(graph):
             module.erase_graph(graph)
 
 

@@ -223,7 +223,7 @@ class ComputationReader(ComputationState):
             node.type = type_
             node.operands = inputs
             node.attributes = attributes
-            node._metadata = metadata  # pyright: ignore[reportPrivateUsage]
+            node.raw_metadata = metadata
             node.graph = graph
             names[name] = node
             enter(node)
@@ -305,7 +305,7 @@ class ComputationReader(ComputationState):
             node = names.get(match[2])
             if match.start() != position or node is None:
                 return None
-            if (node.type is None or node.type._text != match[1]) and not self._is_type_of(match[1], node):
+            if (node.type is None or node.type.text != match[1]) and not self._is_type_of(match[1], node):
                 return None
             inputs.append(node)
             position = match.end()

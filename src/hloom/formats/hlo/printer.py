@@ -232,7 +232,7 @@ class _BareTypes(dict[Type | None, str]):
         if type is None:
             raise KeyError(type)
         is_array = isinstance(type, TensorType)  # its layout follows the dimensions
-        text = self[type] = f"{type._text.partition(']')[0]}]" if is_array else str(without_layout(type))
+        text = self[type] = f"{type.text.partition(']')[0]}]" if is_array else str(without_layout(type))
         return text
 
 
@@ -291,7 +291,7 @@ class _Printer:
             callers: list[Node] = []
             for node in nodes:
                 if type(node) is Apply:
-                    attributes, metadata, type_ = node.attributes, node._metadata, node.type
+                    attributes, metadata, type_ = node.attributes, node.raw_metadata, node.type
                     if attributes.refers:
                         callers.append(node)
                     if type_ is None:
@@ -308,19 +308,19 @@ class _Printer:
                     count = len(inputs)
                     if count == 2:
                         left, right = inputs
-                        add(f"  %{node.name} = {type_._text} {opcode}(%{left.name}, %{right.name}){tail}")
+                        add(f"  %{node.name} = {type_.text} {opcode}(%{left.name}, %{right.name}){tail}")
                     elif count == 1:
                         (operand,) = inputs
-                        add(f"  %{node.name} = {type_._text} {opcode}(%{operand.name}){tail}")
+                        add(f"  %{node.name} = {type_.text} {opcode}(%{operand.name}){tail}")
                     elif count == 3:
                         left, right, third = inputs
                         operands = f"%{left.name}, %{right.name}, %{third.name}"
-                        add(f"  %{node.name} = {type_._text} {opcode}({operands}){tail}")
+                        add(f"  %{node.name} = {type_.text} {opcode}({operands}){tail}")
                     else:
                         operands = list_with_indices(["%" + operand.name for operand in inputs])
-                        add(f"  %{node.name} = {type_._text} {opcode}({operands}){tail}")
+                        add(f"  %{node.name} = {type_.text} {opcode}({operands}){tail}")
                 else:
-                    attributes, metadata, type_ = node.attributes, node._metadata, node.type
+                    attributes, metadata, type_ = node.attributes, node.raw_metadata, node.type
                     if attributes.refers:
                         callers.append(node)
                     if type_ is None:
@@ -332,10 +332,10 @@ class _Printer:
                     elif metadata is not None:
                         tail = f"{tail}, metadata={{{metadata}}}"
                     if type(node) is Parameter:
-                        add(f"  %{node.name} = {type_._text} parameter({node.number}){tail}")
+                        add(f"  %{node.name} = {type_.text} parameter({node.number}){tail}")
                     else:
                         text = constants.get(id(node.value)) if type(node) is Constant else None
-                        add(f"  %{node.name} = {type_._text} {text or self._leaf(node)}{tail}")
+                        add(f"  %{node.name} = {type_.text} {text or self._leaf(node)}{tail}")
             if output is not None and output.graph is graph:
                 at = start + (len(nodes) - 1 if nodes[-1] is output else nodes.index(output))
                 lines[at] = f"  ROOT {lines[at][2:]}"
@@ -370,7 +370,7 @@ class _Printer:
         return f"%{name}" if self.percent or name in RESERVED else name
 
     def _type_text(self, type: Type) -> str:
-        return type._text if self.options.layouts else self._bare_types[type]
+        return type.text if self.options.layouts else self._bare_types[type]
 
     def _heading(self, graph: Graph) -> str:
         start = "ENTRY " if self.module.is_entry(graph) else ""
@@ -410,7 +410,7 @@ class _Printer:
     def _tail(self, node: Node) -> str:
         """Everything after the operands: attributes, metadata and finally the backend config, in XLA's order."""
         op = node.function if isinstance(node, Apply) and isinstance(node.function, Op) else LEAF_ROW
-        return self._written(op, node.attributes, node._metadata)
+        return self._written(op, node.attributes, node.raw_metadata)
 
     def _written(self, op: Op, attributes: Attributes, raw_metadata: str | None) -> str:
         text, parts = (attributes.text, attributes.parts) if self.is_plain else (None, None)

@@ -4,9 +4,6 @@ Whatever nodes share is encoded once: GPT-size modules have few distinct types a
 nothing else in a module, and lost nothing, are cached across modules.
 """
 
-# pyright: reportPrivateUsage=false
-# node metadata is read from its slot: a property call per instruction would cost more than the work itself
-
 from __future__ import annotations
 
 import re
@@ -197,7 +194,7 @@ class InstructionWriter:
                 before, after = attributes
                 data = join(
                     (
-                        named[len(name)], name, start, metadata[node._metadata], own, before,
+                        named[len(name)], name, start, metadata[node.raw_metadata], own, before,
                         own_id, before_operands, operands, after,
                     )
                 )  # fmt: skip
