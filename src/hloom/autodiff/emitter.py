@@ -232,10 +232,7 @@ class Emitter:
 
     def copy_graph(self, graph: Graph, arguments: Sequence[Node], mapping: dict[Any, Any] | None = None) -> Node:
         """Append a copy of a graph's instructions, given its arguments; the node that yields its output."""
-        full: dict[Any, Any] = mapping if mapping is not None else {}
-        full.update(zip(graph.parameters, arguments, strict=True))
-        self.graph.copy_nodes(graph.nodes, full)
-        return full[graph.root]
+        return self.graph.copy_body(graph, arguments, mapping)
 
 
 def has_layouts(module: Module) -> bool:

@@ -67,14 +67,10 @@ def embedded(session: Session, program: Module, name: str) -> Graph:
     """The computation of a program in the module that is differentiated: a new one when it is first asked for."""
     key = ("function", program)
     if key not in session.kept:
-        mapping: dict[Any, Any] = {}
-        for graph in program.graphs:
-            mapping[graph] = session.module.add_graph(name if graph is program.entry else f"{name}.{graph.name}")
-        for graph in program.graphs:
-            copy = mapping[graph]
-            copy.copy_nodes((*graph.parameters, *(node for node in graph.nodes if node not in mapping)), mapping)
-            copy.set_output(mapping[graph.root])
-        session.kept[key] = mapping[program.entry]
+        copies = session.module.copy_graphs(
+            program, lambda graph: name if program.is_entry(graph) else f"{name}.{graph.name}"
+        )
+        session.kept[key] = copies[program.entry]
     return session.kept[key]
 
 

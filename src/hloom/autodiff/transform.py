@@ -360,11 +360,9 @@ def inline_calls(module: Module, but: Container[Graph] = ()) -> None:
                 budget -= len(callee.nodes)
             else:
                 gone.add(callee)
-            mapping: dict[Any, Any] = dict(zip(callee.parameters, node.operands, strict=True))
-            graph.copy_nodes(callee.nodes, mapping, before=node)
-            waiting += [mapping[inner] for inner in callee.nodes if _may_inline(inner, but)]
-            graph.replace_uses(node, mapping[callee.root])
-            graph.erase(node)
+            copies: dict[Any, Any] = {}
+            graph.inline(node, callee, copies)
+            waiting += [copies[inner] for inner in callee.nodes if _may_inline(inner, but)]
 
 
 def _may_inline(node: Node, but: Container[Graph]) -> bool:

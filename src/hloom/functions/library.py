@@ -572,18 +572,9 @@ def _fixed(value: AbstractValue) -> AbstractValue:
 
 def import_graphs(target: Module, module: Module, name: str) -> Graph:
     """Copy a module's graphs into another module; the copy of its entry."""
-    mapping: dict[Any, Any] = {}
-    graphs = list(module.graphs)
-    for graph in graphs:
-        stem = name if graph is module.entry else graph.name
-        mapping[graph] = target.add_graph(
-            target.unique_graph_name(stem.replace(" ", "_").replace("[", "").replace("]", ""))
-        )
-    for graph in graphs:
-        copy = mapping[graph]
-        copy.copy_nodes(graph.parameters, mapping)
-        copy.copy_nodes(graph.nodes, mapping)
+    legal = str.maketrans(" ", "_", "[]")
+    copies = target.copy_graphs(module, lambda graph: (name if module.is_entry(graph) else graph.name).translate(legal))
+    for copy in copies.values():
         for node in copy.nodes:
             copy.set_metadata(node, None)
-        copy.set_output(mapping[graph.root])
-    return mapping[module.entry]
+    return copies[module.entry]

@@ -309,17 +309,15 @@ class Graph(Referent, Displayed):
             for number, parameter in enumerate(self.parameters):
                 parameter.number = number
 
-    def inline(self, call: Node, graph: Graph | None = None) -> Node:
+    def inline(self, call: Node, graph: Graph | None = None, copies: dict[Any, Any] | None = None) -> Node:
         """Replace a call by a copy of the called graph's nodes; returns the node that now computes the call's value.
 
-        Raises HloomError unless the node calls exactly one defined graph with as many parameters as it has operands;
-        also if it has control predecessors, or if that graph has missing names or encloses other graphs, whose
-        captures would be lost.
+        `graph` is the called one where the call names several; `copies` is filled with the copy of each node. Raises
+        HloomError unless there is one, defined, with as many parameters as the call has operands; also if the call has
+        control predecessors, or if that graph has missing names or encloses other graphs, whose captures would be lost.
         """
         called = self._inlined(call, graph)
-        mapping: dict[Any, Any] = dict(zip(called.parameters, call.operands, strict=True))
-        self.copy_nodes(called.nodes, mapping, before=call)
-        result = mapping.get(called.root, called.root)
+        result = self.copy_body(called, call.operands, copies, before=call)
         self.replace_uses(call, result)
         self.erase(call)
         return result
@@ -372,6 +370,23 @@ class Graph(Referent, Displayed):
         for node in nodes:
             if node not in mapping:
                 self.copy_node(node, mapping, before=before)
+
+    def copy_body(
+        self,
+        graph: Graph,
+        arguments: Iterable[Node],
+        mapping: dict[Any, Any] | None = None,
+        *,
+        before: Node | None = None,
+    ) -> Node:
+        """Copy the nodes of a graph into this one, as `copy_nodes` does, with arguments in place of its parameters.
+
+        Returns the node that yields what the graph does.
+        """
+        mapping = {} if mapping is None else mapping
+        mapping.update(zip(graph.parameters, arguments, strict=True))
+        self.copy_nodes(graph.nodes, mapping, before=before)
+        return mapping.get(graph.root, graph.root)
 
     def copy_node(self, node: Node, mapping: dict[Any, Any], *, before: Node | None = None) -> Node:
         """Copy one node of any graph into this one, as `copy_nodes` does, and return the copy."""

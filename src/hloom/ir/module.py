@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from operator import attrgetter
 from typing import Any
 
 from hloom.ir.attributes import EMPTY, Attributes
@@ -267,12 +268,17 @@ class Module(Displayed):
             _copy_graph(member, mapping[member], mapping)
         return mapping[graph]
 
-    def copy_graphs(self, module: Module) -> dict[Graph, Graph]:
-        """Copy all graphs of another module into this one with unique names; returns the copy of each."""
-        copies = {graph: self.add_graph(graph.name) for graph in module.graphs}
+    def copy_graphs(
+        self, graphs: Iterable[Graph], name: Callable[[Graph], str] = attrgetter("name")
+    ) -> dict[Graph, Graph]:
+        """Copy graphs, such as another module's, into this one; returns the copy of each.
+
+        `name` gives the name of a copy, made unique. Graphs that these call must be among them, or in this module.
+        """
+        copies = {graph: self.add_graph(name(graph)) for graph in graphs}
         mapping: dict[Any, Any] = dict(copies)
-        for graph in module.graphs:
-            _copy_graph(graph, copies[graph], mapping)
+        for graph, copy in copies.items():
+            _copy_graph(graph, copy, mapping)
         return copies
 
     def take(self, other: Module) -> None:

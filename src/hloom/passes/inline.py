@@ -165,11 +165,8 @@ def _put_in_place(call: Apply, inner: Graph, nodes: Sequence[Node]) -> dict[Any,
     """Inline one call; the call's placement attributes move to the value. Returns the copies by original."""
     graph, call_type, attributes = call.graph, call.type, call.attributes
     is_fresh = isinstance(inner.root, Apply)
-    copies: dict[Any, Any] = dict(zip(inner.parameters, call.operands, strict=True))
-    graph.copy_nodes(nodes, copies, before=call)
-    result = copies[inner.root]
-    graph.replace_uses(call, result)
-    graph.erase(call)
+    copies: dict[Any, Any] = {}
+    result = graph.inline(call, inner, copies)
     if inner.callers:  # else its own instructions go
         separate_computations([copies[node] for node in nodes if node.opcode in ASYNC_PARTS])
     if result.type is None:

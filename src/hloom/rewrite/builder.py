@@ -172,11 +172,8 @@ class Builder:
 
     def new_graph(self, name: str) -> Graph:
         """A new empty graph, placed before the current one: computations precede their callers."""
-        module = self.graph.module
-        graph = module.add_graph(name)
-        module.graphs.remove(graph)
-        module.graphs.insert(module.graphs.index(self.graph), graph)
-        self.made_graphs.append(graph)
+        graph = self.graph.module.add_graph(name)
+        self._place(graph)
         return graph
 
     def copy(self, graph: Graph, inputs: Sequence[Node]) -> Node:
@@ -195,15 +192,12 @@ class Builder:
 
         The entry gets the given name, made unique, which also prefixes the names of the others.
         """
-        mapping: dict[Any, Any] = {}
-        for graph in module.graphs:
-            stem = name if graph is module.entry else f"{name}.{graph.name}"
-            mapping[graph] = self.new_graph(self.graph.module.unique_graph_name(stem))
-        for graph in module.graphs:
-            copy = mapping[graph]
-            copy.copy_nodes((*graph.parameters, *(node for node in graph.nodes if node not in mapping)), mapping)
-            copy.set_output(mapping[graph.root])
-        return mapping[module.entry]
+        copies = self.graph.module.copy_graphs(
+            module, lambda graph: name if module.is_entry(graph) else f"{name}.{graph.name}"
+        )
+        for copy in copies.values():
+            self._place(copy)
+        return copies[module.entry]
 
     def copy_nodes(
         self, nodes: Iterable[Node], mapping: dict[Any, Any], into: Graph, before: Node | None = None
@@ -230,6 +224,13 @@ class Builder:
             record.clear()
         self.insertion_point, self.reason, self.carries_itself = self.root, "", False
         self.culprit = None
+
+    def _place(self, graph: Graph) -> None:
+        """Record a graph just made, and move it before the current one."""
+        graphs = graph.module.graphs
+        graphs.remove(graph)
+        graphs.insert(graphs.index(self.graph), graph)
+        self.made_graphs.append(graph)
 
     def _constant(self, literal: Literal) -> Node:
         literal_type = self._laid_out(literal.type)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hloom.formats.hlo import load
-from hloom.ir import Module
+from hloom.ir import Module, Node
 from hloom.runtime.differentiation import Derivatives
 from hloom.runtime.jax_internals import jax_internals
 from hloom.runtime.primitive import Rewrite, call
@@ -85,8 +85,13 @@ def _rewritten(jitted: Any, *args: Any, **kwargs: Any) -> Module:
     module = load(jitted.lower(*args, **kwargs))
     for node in module.entry.nodes:
         if node.opcode == "call":
-            (called,) = node.called_graphs
-            module.entry.inline(node)
-            if not called.callers:
-                module.erase_graph(called)
+            inline_call(node)
     return module
+
+
+def inline_call(call: Node) -> None:
+    """Put a computation in place of its call, and erase it if nothing else calls it."""
+    (called,) = call.called_graphs
+    call.graph.inline(call)
+    if not called.callers:
+        called.module.erase_graph(called)

@@ -22,7 +22,7 @@ from hloom.formats.hlo import load
 from hloom.ir import MeshSharding, Metadata, Module, Node
 from hloom.runtime.jax_internals import jax_internals
 from hloom.runtime.jax_shardings import named_sharding, partition_spec
-from hloom.runtime.jit_rewrite import jit
+from hloom.runtime.jit_rewrite import inline_call, jit
 from hloom.runtime.transformation import Transformation
 from hloom.text import HloomError, Unsupported
 
@@ -259,10 +259,7 @@ def inline_calls(module: Module) -> None:
     """Put what the entry calls into the entry, so that a plan can name it; one device's programs stay calls."""
     while calls := [node for node in module.entry.nodes if _may_inline(node)]:
         for node in calls:
-            (called,) = node.called_graphs
-            module.entry.inline(node)
-            if not called.callers:
-                module.erase_graph(called)
+            inline_call(node)
 
 
 def _may_inline(node: Node) -> bool:

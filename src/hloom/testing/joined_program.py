@@ -31,7 +31,7 @@ def join_programs(groups: Sequence[Sequence[Module]]) -> JoinedProgram:
     Raises HloomError where programs of a group take different ones, or take what cannot be given from outside.
     """
     joined = Module("joined", _header(groups[0][0]))
-    entry_graphs = [[_copy_into(joined, program) for program in group] for group in groups]
+    entry_graphs = [[joined.copy_graphs(program)[program.entry] for program in group] for group in groups]
     entry = joined.add_graph("entry")
     joined.entry = entry
     inputs: list[TensorType] = []
@@ -60,18 +60,6 @@ def device_counts(module: Module) -> tuple[Any, ...]:
 
 def _header(module: Module) -> Attributes:
     return Attributes({name: module.attributes[name] for name in _COUNTS if name in module.attributes})
-
-
-def _copy_into(joined: Module, program: Module) -> Graph:
-    """Copies of all graphs of a program; the copy of its entry."""
-    mapping: dict[Any, Any] = {graph: joined.add_graph(graph.name) for graph in program.graphs}
-    for graph in program.graphs:
-        copy = mapping[graph]
-        copy.copy_nodes(sorted(graph.parameters, key=lambda parameter: parameter.number), mapping)
-        copy.copy_nodes(graph.nodes, mapping)
-        if graph.output is not None:
-            copy.set_output(mapping[graph.output])
-    return mapping[program.entry]
 
 
 def _converted(entry: Graph, arguments: Sequence[Node], graph: Graph) -> list[Node]:

@@ -7,7 +7,7 @@ ROOT z = h(y)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from hloom.autodiff import Emitter
 from hloom.ir import EMPTY, TOKEN, Apply, Graph, Module, Node, Parameter, TensorType, Trait, TupleType, Type, same_shape
@@ -196,6 +196,15 @@ def first_parameter_alike(node: Node) -> Node | None:
     """The first parameter of a parameter's type; None where it is that one itself."""
     first = next(other for other in node.graph.parameters if same_shape(other.type, node.type))
     return None if first is node else first
+
+
+def put_in_place(node: Node, called: Graph, operands: Sequence[Node]) -> None:
+    """Put a computation, given operands, in place of a loop or branch that runs it."""
+    graph = node.graph
+    call = graph.add_apply(OPS["call"], operands, node.type, {"to_apply": called}, before=node)
+    graph.replace_uses(node, call)
+    graph.erase(node)
+    graph.inline(call)
 
 
 def erase_all(nodes: Iterable[Node]) -> None:

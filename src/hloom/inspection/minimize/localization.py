@@ -26,6 +26,7 @@ from hloom.inspection.minimize.cuts import (
     erase_all,
     is_plain,
     keep_instructions,
+    put_in_place,
     tidied,
     yield_leaves,
 )
@@ -192,12 +193,8 @@ def _inlined(module: Module, name: str) -> Module:
 def _branch(module: Module, name: str, number: int) -> Module:
     copy = module.clone()
     copy.index_users()
-    entry, node = copy.entry, copy.entry[name]
-    graph = node.called_graphs[number]
-    call = entry.add_apply(OPS["call"], (node.operands[number + 1],), node.type, {"to_apply": graph}, before=node)
-    entry.replace_uses(node, call)
-    entry.erase(node)
-    entry.inline(call)
+    node = copy.entry[name]
+    put_in_place(node, node.called_graphs[number], (node.operands[number + 1],))
     return tidied(copy, module)
 
 
@@ -231,10 +228,7 @@ def _round(module: Module, name: str, parameter: str) -> Module:
     entry, node = copy.entry, copy.entry[name]
     state = entry.add_parameter(node.type, parameter)
     entry.move_before(state, entry.nodes[0])
-    call = entry.add_apply(OPS["call"], (state,), node.type, {"to_apply": node.attributes["body"]}, before=node)
-    entry.replace_uses(node, call)
-    entry.erase(node)
-    entry.inline(call)
+    put_in_place(node, node.attributes["body"], (state,))
     if isinstance(entry.root.type, TupleType) and entry.root.opcode != "tuple":
         yield_leaves(copy, [entry.root])
     return tidied(copy, module)

@@ -20,6 +20,7 @@ from hloom.inspection.minimize.cuts import (
     keep_outputs,
     last_operand,
     outputs_of,
+    put_in_place,
     replace_nodes,
     reshaped_operand,
     same_type_operands,
@@ -32,7 +33,7 @@ from hloom.inspection.minimize.localization import localize_fault
 from hloom.inspection.minimize.search import ReductionSearch, attempt
 from hloom.inspection.minimize.shape_reduction import reduce_all_shapes, reduce_shapes
 from hloom.ir import Apply, Constant, Graph, Literal, Module, Node, TensorType, literal_of, map_leaves, without_layout
-from hloom.ops import CONTROL_FLOW, OPS
+from hloom.ops import CONTROL_FLOW
 from hloom.passes import apply, inline, inline_fusions
 
 BODIES = CONTROL_FLOW | {"fusion"}
@@ -238,19 +239,11 @@ def _applied(search: ReductionSearch, change: Callable[[Module], object]) -> Mod
 
 
 def _take_branch(node: Apply, branch: int) -> None:
-    graph, called = node.graph, node.called_graphs[branch]
-    call = graph.add_apply(OPS["call"], (node.operands[branch + 1],), node.type, {"to_apply": called}, before=node)
-    graph.replace_uses(node, call)
-    graph.erase(node)
-    graph.inline(call)
+    put_in_place(node, node.called_graphs[branch], (node.operands[branch + 1],))
 
 
 def _take_body(node: Apply) -> None:
-    graph = node.graph
-    call = graph.add_apply(OPS["call"], node.operands, node.type, {"to_apply": node.attributes["body"]}, before=node)
-    graph.replace_uses(node, call)
-    graph.erase(node)
-    graph.inline(call)
+    put_in_place(node, node.attributes["body"], node.operands)
 
 
 def _inline(node: Apply) -> None:

@@ -23,7 +23,7 @@ from hloom.analysis import (
     roofline,
     scopes,
 )
-from hloom.ir import Apply, Graph, Module, ModuleLike, Node, Trait, as_module
+from hloom.ir import Apply, Graph, Module, ModuleLike, Node, Parameter, Trait, as_module
 from hloom.ops import with_trait
 from hloom.passes.fusion.cluster import running_graphs, runs_of
 from hloom.passes.fusion.horizontal_fusion import sliced_cost, sliced_loops, unsliced
@@ -77,8 +77,7 @@ class FusionRow:
 
 @dataclass(frozen=True, slots=True)
 class MissedFusion:
-    """Two kernels that would be faster as one: seconds saved over all runs; `obstacle` says why they cannot be fused.
-    """
+    """Two kernels that are faster as one: seconds saved over all runs; `obstacle` says why they cannot be fused."""
 
     first: Node
     second: Node
@@ -200,12 +199,10 @@ class _Opened:
             return
         if any(not referent.is_graph for referent in fusion.attributes.referents()):
             return
-        mapping: dict[Any, Any] = dict(zip(inner.parameters, fusion.operands, strict=True))
-        known = set(mapping.values())
-        graph.copy_nodes(inner.nodes, mapping, before=fusion)
-        result = mapping[inner.output]
+        mapping: dict[Any, Any] = {}
+        result = graph.copy_body(inner, fusion.operands, mapping, before=fusion)
         assert isinstance(original, Apply), "a fusion applies an op"
-        members = [mapping[node] for node in inner.nodes if mapping[node] not in known]
+        members = [mapping[node] for node in inner.nodes if not isinstance(node, Parameter)]
         self.members[original] = _without_slices(graph, result, members)
         self.fusion_of.update(dict.fromkeys(self.members[original], original))
         results[fusion] = result
