@@ -16,9 +16,20 @@ from typing import Any
 import numpy as np
 
 import hloom
-from hloom.ir import Apply, Layout, Module, Node, TensorType, TupleType, Type, dtype, literal_of, map_leaves
+from hloom.ir import (
+    Apply,
+    Layout,
+    Module,
+    Node,
+    TensorType,
+    TupleType,
+    Type,
+    callees_first,
+    dtype,
+    literal_of,
+    map_leaves,
+)
 from hloom.ops import OPS
-from hloom.passes.computation_order import callees_first
 from tests.passes.random_draws import Drawing, number_for, tensor
 
 ELEMENTS = ("f32", "f32", "f32", "s32", "s32", "f64", "bf16", "f16", "s8", "u8", "u32", "pred", "c64", "f8e5m2", "s64")

@@ -39,6 +39,7 @@ from hloom.analysis.control_flow import element_type as element_type
 from hloom.analysis.control_flow import flow_of as flow_of
 from hloom.analysis.control_flow import forwarded as forwarded
 from hloom.analysis.control_flow import forwarded_from as forwarded_from
+from hloom.analysis.control_flow import graphs_run_by as graphs_run_by
 from hloom.analysis.control_flow import initial_state as initial_state
 from hloom.analysis.control_flow import is_branch as is_branch
 from hloom.analysis.control_flow import is_control_flow as is_control_flow
@@ -108,7 +109,7 @@ from hloom.analysis.schedule import SCHEDULES as SCHEDULES
 from hloom.analysis.schedule import ComputationSchedule as ComputationSchedule
 from hloom.analysis.schedule import Scheduler as Scheduler
 from hloom.analysis.schedule import as_written as as_written
-from hloom.analysis.schedule import post_order as post_order
+from hloom.analysis.schedule import instruction_post_order as instruction_post_order
 from hloom.analysis.scopes import NO_SCOPE as NO_SCOPE
 from hloom.analysis.scopes import ScopePath as ScopePath
 from hloom.analysis.scopes import ScopePaths as ScopePaths

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from hloom.analysis.buffers import Buffer, Span
 from hloom.analysis.dataflow import ValueTable
-from hloom.analysis.schedule import post_order
+from hloom.analysis.schedule import instruction_post_order
 
 TRIES_PER_BUFFER = 20
 """The average number of allocations to try per buffer, which bounds the time; the remaining (smaller) buffers become
@@ -73,7 +73,7 @@ def assign_buffers(values: ValueTable, fixed: Iterable[Buffer], free: Iterable[B
 def _post_order_positions(values: ValueTable) -> Callable[[list[Span]], int]:
     """The post-order position of the first instruction that writes into a buffer, callees before callers."""
     graphs = dict.fromkeys(node.graph for node in values.steps)
-    ordered = (node for graph in graphs for node in post_order(graph))
+    ordered = (node for graph in graphs for node in instruction_post_order(graph))
     positions = {node: position for position, node in enumerate(ordered)}
     last = len(positions)
     return lambda spans: min(positions.get(values.nodes[span.value], last) for span in spans)

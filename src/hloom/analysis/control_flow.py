@@ -22,6 +22,7 @@ from hloom.ir import (
     Runs,
     TupleType,
     Type,
+    reachable,
 )
 
 
@@ -111,6 +112,11 @@ def called_computations(node: Node) -> tuple[Graph, ...]:
     return tuple([computation for computation, _ in callees(node)])
 
 
+def graphs_run_by(graph: Graph) -> dict[Graph, None]:
+    """A computation and all that it runs."""
+    return reachable([graph], lambda member: [called for node in member.nodes for called in called_computations(node)])
+
+
 def callee_of(node: Node, runs: Runs) -> Graph | None:
     """The first computation that a node runs this often: a loop's body, a call's computation; None if it has none."""
     return next((computation for computation, often in callees(node) if often is runs), None)
@@ -143,8 +149,7 @@ def initial_state(loop: Node) -> Node:
 
 
 def with_callees(node: Apply, computations: tuple[Graph, ...]) -> dict[str, Graph | tuple[Graph, ...]]:
-    """The attributes of a node that hold its callees, with the callees replaced, in the order of `called_computations`.
-    """
+    """The attributes that hold a node's callees, with these in their place, in the order of `called_computations`."""
     flow, left = node.op.flow or OpFlow(), list(computations)
     changed: dict[str, Graph | tuple[Graph, ...]] = {}
     for callee in flow.callees:
@@ -188,8 +193,7 @@ def _loop_phis(node: Node, sites: tuple[CallSite, ...]) -> list[Phi]:
 
 
 def forwarded(node: Node) -> list[tuple[Position, Position, Forwarding]]:
-    """The elements of a result that are operands' elements: the result's position, the operand's, and what they share.
-    """
+    """The elements of a result that are elements of operands: both positions, and what the elements share."""
     flow = flow_of(node)
     if flow is None:
         return []

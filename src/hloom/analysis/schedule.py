@@ -12,7 +12,7 @@ from heapq import heapify, heappop, heappush
 
 from hloom.analysis.fusion import fused_nodes
 from hloom.analysis.sizes import leaf_bytes
-from hloom.ir import Graph, Module, Node, Trait
+from hloom.ir import Graph, Module, Node, Trait, operands_of, post_order
 from hloom.ops import SAME_BYTES, with_trait
 
 SCHEDULES = ("list", "text")
@@ -68,21 +68,11 @@ def as_written(graph: Graph) -> Sequence[Node]:
     return graph.nodes
 
 
-def post_order(graph: Graph) -> list[Node]:
+def instruction_post_order(graph: Graph) -> list[Node]:
     """The live nodes, operands before users, the first operand first (`HloComputation::MakeInstructionPostOrder`)."""
-    roots = [node for node in graph.nodes if node is graph.output or node.opcode == "parameter" or _has_effect(node)]
-    order: list[Node] = []
-    entered: set[Node] = set()
-    pending = [(node, False) for node in sorted(roots, key=lambda node: node is not graph.output, reverse=True)]
-    while pending:
-        node, is_done = pending.pop()
-        if is_done:
-            order.append(node)
-        elif node not in entered:
-            entered.add(node)
-            pending.append((node, True))
-            pending += ((operand, False) for operand in reversed(node.operands) if operand not in entered)
-    return order
+    roots = [node for node in graph.nodes if node.opcode == "parameter" or _has_effect(node)]
+    first = [] if graph.output is None else [graph.output]
+    return list(post_order([*first, *reversed(roots)], operands_of))
 
 
 def _has_effect(node: Node) -> bool:

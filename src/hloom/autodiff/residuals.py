@@ -15,7 +15,7 @@ from typing import Any
 from hloom.analysis import BROADCASTS, DisjointSets
 from hloom.autodiff.emitter import Emitter, array_type
 from hloom.autodiff.loop_state import LoopState
-from hloom.ir import Apply, Constant, Node, Parameter, TensorType, Trait, TupleType
+from hloom.ir import Apply, Constant, Node, Parameter, TensorType, Trait, TupleType, operands_of, reachable
 from hloom.ops import may_drop, may_merge, with_trait
 
 FREE = BROADCASTS | with_trait(Trait.KEEPS_ORDER) | {"dynamic-slice", "get-tuple-element", "slice", "transpose"}
@@ -52,12 +52,12 @@ class Residuals:
 
     def _compute_where_read(self) -> None:
         """Compute in the backward loop what it alone reads, of values that are smaller or kept anyway."""
-        forward = _reached([self.state.body.root])
+        forward = set(reachable([self.state.body.root], operands_of))
         candidates = [node for node in self.stacked if not self._is_source(node, forward)]
         if not candidates:
             return
         users: dict[Node, list[Node]] = {}
-        for node in _reached([*self.once, *self.remade, *self.stacked]):
+        for node in reachable([*self.once, *self.remade, *self.stacked], operands_of):
             for operand in node.operands:
                 users.setdefault(operand, []).append(node)
         ends = forward.union(self.stacked)
@@ -267,34 +267,10 @@ def _is_repeatable(node: Node) -> bool:
     return node.opcode == "reduce" or not any(True for _ in node.called_graphs)
 
 
-def _reached(nodes: Sequence[Node]) -> set[Node]:
-    """What some values are computed from, and themselves."""
-    seen: set[Node] = set()
-    pending = list(nodes)
-    while pending:
-        current = pending.pop()
-        if current not in seen:
-            seen.add(current)
-            pending += current.operands
-    return seen
-
-
 def _byte_count(node: Node) -> int:
     return array_type(node).byte_count
 
 
 def _nearest(nodes: Iterable[Node], is_end: Callable[[Node], bool]) -> list[Node]:
     """Of what some values are made from, the nearest that a test accepts; nothing behind these is looked at."""
-    ends: list[Node] = []
-    seen: set[Node] = set()
-    pending = list(nodes)
-    while pending:
-        current = pending.pop()
-        if current in seen:
-            continue
-        seen.add(current)
-        if is_end(current):
-            ends.append(current)
-        else:
-            pending += current.operands
-    return ends
+    return list(filter(is_end, reachable(nodes, lambda node: () if is_end(node) else node.operands)))

@@ -34,6 +34,7 @@ from hloom.ir import (
     TupleType,
     Type,
     as_module,
+    callees_first,
     default_layout,
     infer_types,
     map_leaves,
@@ -41,7 +42,7 @@ from hloom.ir import (
     verify,
 )
 from hloom.ops import with_trait
-from hloom.passes import callees_first, dce, erase_unused
+from hloom.passes import dce, erase_unused
 from hloom.rewrite import has_own_derivative
 from hloom.text import HloomError, Unsupported, resolve_name
 

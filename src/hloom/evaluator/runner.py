@@ -40,6 +40,8 @@ from hloom.ir import (
     TupleType,
     Type,
     as_module,
+    operands_of,
+    reachable,
 )
 from hloom.ops import INLINABLE
 from hloom.text import HloomError, Unsupported
@@ -331,18 +333,12 @@ def _plan_of(graph: Graph) -> EvaluationPlan:
     return EvaluationPlan(constants, tuple(reversed(steps)))
 
 
-def _needed(graph: Graph) -> set[Node]:
+def _needed(graph: Graph) -> dict[Node, None]:
     """The nodes that the output needs, and those that the outside world would notice."""
-    needed: set[Node] = set()
-    pending = [graph.root, *filter(_is_noticed, graph.nodes)]
-    while pending:
-        node = pending.pop()
-        if node in needed:
-            continue
+    needed = reachable([graph.root, *filter(_is_noticed, graph.nodes)], operands_of)
+    for node in needed:
         if node.graph is not graph or node.opcode == "missing":
             raise CannotEvaluate(f"graph {graph.name} uses {node.name}, which it does not define")
-        needed.add(node)
-        pending.extend(node.operands)
     return needed
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hloom.functions.values import Array, ConflictingValue
 from hloom.functions.views import is_row_major
+from hloom.ir import reachable
 
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
@@ -68,12 +69,7 @@ class Aliases:
         """Elements of an array were changed: others that may share them are unreadable from here on."""
         if root not in self._neighbours:
             return
-        seen, pending = {root}, [root]
-        while pending:
-            for other in self._neighbours.get(pending.pop(), ()):
-                if other not in seen:
-                    seen.add(other)
-                    pending.append(other)
+        seen = set(reachable([root], lambda one: self._neighbours.get(one, ())))
         known: dict[tuple[int, int], bool] = {}
         reason = "this array may be one whose elements were changed since under another name: only the run knows"
         for other in seen - {root}:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from hloom.functions.recursion import erase_graphs
 from hloom.functions.stack_machine import StackMachine, leaves_of
-from hloom.ir import Graph, Module, Node, TensorType
+from hloom.ir import Graph, Module, Node, TensorType, callees_first, reachable
 from hloom.ops import OPS
-from hloom.passes import callees_first, dce
+from hloom.passes import dce
 from hloom.rewrite import has_own_derivative
 
 LARGEST_INLINED = 8_000
@@ -42,13 +42,7 @@ def lower_shared_calls(module: Module) -> None:
     for graph in order:
         if any(called in leads for node in graph.nodes for called in node.called_graphs):
             leads.add(graph)
-    members: dict[Graph, None] = {}
-    pending = list(targets)
-    while pending:
-        graph = pending.pop()
-        if graph not in members:
-            members[graph] = None
-            pending += [called for node in graph.nodes for called in node.called_graphs if called in leads]
+    members = reachable(targets, lambda graph: [called for called in graph.callees() if called in leads])
     loops = sum(node.graph not in members for node in calls)
     size = min(loops, MOST_LOOPS) * sum(len(graph.nodes) for graph in members)
     if not members or GAIN * size >= _expanded_sizes([*order, module.entry])[module.entry]:

@@ -124,6 +124,10 @@ from hloom.ir.tile_assignment import with_explicit_devices as with_explicit_devi
 from hloom.ir.tile_assignment import with_iota_devices as with_iota_devices
 from hloom.ir.tile_assignment import with_rank as with_rank
 from hloom.ir.traits import Trait as Trait
+from hloom.ir.traversal import callees_first as callees_first
+from hloom.ir.traversal import operands_of as operands_of
+from hloom.ir.traversal import post_order as post_order
+from hloom.ir.traversal import reachable as reachable
 from hloom.ir.types import EMPTY_TUPLE as EMPTY_TUPLE
 from hloom.ir.types import OPAQUE as OPAQUE
 from hloom.ir.types import TOKEN as TOKEN

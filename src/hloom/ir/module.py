@@ -15,6 +15,7 @@ from hloom.ir.attributes import EMPTY, Attributes
 from hloom.ir.graph import Graph, free_name, uses_more
 from hloom.ir.metadata import StackTables
 from hloom.ir.nodes import COMPUTED_CALL, Apply, Missing, Node, node_table, opcode_table
+from hloom.ir.traversal import reachable
 from hloom.text import Display, Displayed, DisplayTable, HloomError
 
 
@@ -242,15 +243,7 @@ class Module(Displayed):
 
     def keep_reached(self) -> None:
         """Remove the graphs that the entry does not reach."""
-        reached: dict[Graph, None] = {}
-        pending = [self.entry]
-        while pending:
-            graph = pending.pop()
-            if graph not in reached:
-                reached[graph] = None
-                pending += [graph.parent] if graph.parent else []
-                pending += graph.callees()
-        self.keep_only(reached)
+        self.keep_only(reachable([self.entry], _needed_graphs))
 
     def keep_only(self, graphs: Container[Graph]) -> None:
         """Remove all other graphs, none of which these may call."""
@@ -269,14 +262,19 @@ class Module(Displayed):
         return mapping[graph]
 
     def copy_graphs(
-        self, graphs: Iterable[Graph], name: Callable[[Graph], str] = attrgetter("name")
+        self,
+        graphs: Iterable[Graph],
+        name: Callable[[Graph], str] = attrgetter("name"),
+        mapping: dict[Any, Any] | None = None,
     ) -> dict[Graph, Graph]:
         """Copy graphs, such as another module's, into this one; returns the copy of each.
 
-        `name` gives the name of a copy, made unique. Graphs that these call must be among them, or in this module.
+        `name` gives the name of a copy, made unique. `mapping` replaces what the graphs refer to beside each other and
+        their nodes, and is extended with the copies.
         """
+        mapping = {} if mapping is None else mapping
         copies = {graph: self.add_graph(name(graph)) for graph in graphs}
-        mapping: dict[Any, Any] = dict(copies)
+        mapping.update(copies)
         for graph, copy in copies.items():
             _copy_graph(graph, copy, mapping)
         return copies
@@ -306,6 +304,10 @@ class Module(Displayed):
         if self._entry is not None:
             copy.entry = mapping[self._entry]
         return copy
+
+
+def _needed_graphs(graph: Graph) -> list[Graph]:
+    return [*([graph.parent] if graph.parent else []), *graph.callees()]
 
 
 def _copy_graph(graph: Graph, copy: Graph, mapping: dict[Any, Any]) -> None:

@@ -16,7 +16,6 @@ from hloom.passes.canonicalize import canonicalize_in_place as canonicalize_in_p
 from hloom.passes.canonicalize import is_loop_or_branch as is_loop_or_branch
 from hloom.passes.collective_simplifier import SIMPLIFY_COLLECTIVES as SIMPLIFY_COLLECTIVES
 from hloom.passes.collective_simplifier import simplify_all_reduces as simplify_all_reduces
-from hloom.passes.computation_order import callees_first as callees_first
 from hloom.passes.computation_order import control_predecessors as control_predecessors
 from hloom.passes.computation_order import own_copy as own_copy
 from hloom.passes.computation_order import sort_topologically as sort_topologically

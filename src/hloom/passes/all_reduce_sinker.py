@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, TupleType, Type
+from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, TupleType, Type, callees_first
 from hloom.ops import OPS
-from hloom.passes.computation_order import callees_first, has_control_dependencies, is_awaited, own_copy
+from hloom.passes.computation_order import has_control_dependencies, is_awaited, own_copy
 from hloom.passes.hoist import runs_at_most_once
 from hloom.passes.loop_states import initial_element
 from hloom.passes.pipeline import register_pass

@@ -7,7 +7,7 @@ xla/hlo/analysis/hlo_replication_analysis.cc that knows which values all replica
 
 from __future__ import annotations
 
-from hloom.ir import Apply, Constant, Graph, Module, Node, Parameter, TensorType, Trait, float_range
+from hloom.ir import Apply, Constant, Graph, Module, Node, Parameter, TensorType, Trait, float_range, reachable
 from hloom.ops import ASYNC_PARTS, may_merge, with_trait
 from hloom.passes.computation_order import control_predecessors, has_control_dependencies
 from hloom.passes.dce import dce
@@ -63,17 +63,11 @@ def simplify_all_reduces(module: Module) -> Report:
 
 def _differing_graphs(module: Module) -> set[Graph]:
     """The graphs in which, or in whose callees, a value may differ between replicas."""
-    differing: set[Graph] = set()
-    pending = [
+    differing = [
         graph for graph in module.graphs
         if graph.is_declared or graph.missing or any(node.opcode in _DIFFERING for node in graph.nodes)
     ]  # fmt: skip
-    while pending:
-        graph = pending.pop()
-        if graph not in differing:
-            differing.add(graph)
-            pending += [caller.graph for caller in graph.callers]
-    return differing
+    return set(reachable(differing, lambda graph: [caller.graph for caller in graph.callers]))
 
 
 def _is_shared(node: Node, shared: set[Node], differing: set[Graph]) -> bool:

@@ -1,7 +1,4 @@
-"""Orders: graphs callees first, nodes operands first; also control dependencies, and private copies of callees.
-
-Post-order as in XLA's xla/hlo/ir/hlo_module.cc (MakeComputationPostOrder).
-"""
+"""Which computations run, nodes operands first, control dependencies, and private copies of callees."""
 
 from __future__ import annotations
 
@@ -13,32 +10,11 @@ from hloom.ops import CALLERS
 from hloom.text import HloomError
 
 
-def callees_first(module: Module) -> list[Graph]:
-    """The graphs, each after everything it calls; graphs that call each other keep the module's order."""
-    ordered: dict[Graph, None] = {}
-    opened: dict[Graph, Iterator[Graph]] = {}
-    for start in module.graphs:
-        waiting: Graph | None = start if start not in ordered else None
-        while waiting is not None or opened:
-            if waiting is not None:
-                opened[waiting] = iter(_called(waiting))
-            graph = next(reversed(opened))
-            waiting = next((callee for callee in opened[graph] if callee not in ordered and callee not in opened), None)
-            if waiting is None:
-                del opened[graph]
-                ordered[graph] = None
-    return list(ordered)
-
-
-def stepwise_graphs(module: Module) -> Iterator[Graph]:
-    """The graphs whose instructions run one by one: the entry, and what nothing but calls, loops and branches runs."""
+def running_graphs(module: Module) -> Iterator[Graph]:
+    """The computations whose instructions run one by one: the entry, and what only loops, branches and calls run."""
     for graph in list(module.graphs):  # each is asked about when its turn comes: changes of earlier ones count
         if module.is_entry(graph) or all(caller.opcode in CALLERS for caller in graph.callers):
             yield graph
-
-
-def _called(graph: Graph) -> dict[Graph, None]:
-    return {callee: None for callee in graph.callees() if not callee.is_declared}
 
 
 def own_copy(graph: Graph, caller: Node) -> Graph:

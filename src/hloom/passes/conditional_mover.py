@@ -13,7 +13,7 @@ from typing import Any
 
 from hloom.ir import Apply, Graph, LeafSharding, Module, Node, TupleSharding, TupleType
 from hloom.ops import OPS, may_merge
-from hloom.passes.computation_order import has_control_dependencies, stepwise_graphs
+from hloom.passes.computation_order import has_control_dependencies, running_graphs
 from hloom.passes.conditional_benefit import ends_benefit, users_benefit
 from hloom.passes.dce import dce, erase_dead
 from hloom.passes.pipeline import Pass, fixpoint, register_pass, rules_pass
@@ -46,7 +46,7 @@ def move_users(module: Module) -> Report:
     if module.has_closures:
         return report
     module.index_users()
-    for graph in stepwise_graphs(module):
+    for graph in running_graphs(module):
         for node in [node for node in graph.nodes if node.opcode == "conditional"]:
             assert isinstance(node, Apply)
             report.changes += _move_users(node)
@@ -64,7 +64,7 @@ def move_across(module: Module) -> Report:
     if module.has_closures:
         return report
     module.index_users()
-    for graph in stepwise_graphs(module):
+    for graph in running_graphs(module):
         for node in [node for node in graph.nodes if node.opcode == "conditional"]:
             assert isinstance(node, Apply)
             report.changes += _move_results(node)

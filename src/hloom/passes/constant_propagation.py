@@ -10,8 +10,7 @@ xla/hlo/transforms/simplifiers/hlo_constant_folding.cc (HloConstantFolding) that
 
 from __future__ import annotations
 
-from hloom.ir import Constant, Graph, Literal, Module, Node, Parameter
-from hloom.passes.computation_order import callees_first
+from hloom.ir import Constant, Graph, Literal, Module, Node, Parameter, callees_first
 from hloom.passes.pipeline import register_pass
 from hloom.passes.rules.loop_state import MAX_CONSTANT_ELEMENTS
 from hloom.rewrite import Report

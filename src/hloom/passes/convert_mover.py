@@ -13,7 +13,7 @@ import warnings
 import numpy as np
 
 from hloom.ir import Apply, Constant, DType, Graph, Literal, Module, Node, TensorType
-from hloom.passes.computation_order import control_predecessors, has_control_dependencies, stepwise_graphs
+from hloom.passes.computation_order import control_predecessors, has_control_dependencies, running_graphs
 from hloom.passes.dce import erase_dead
 from hloom.passes.pipeline import register_pass, until_settled
 from hloom.rewrite import Builder, Report, literal_value, tensor_type, used_once
@@ -34,7 +34,7 @@ def move_converts(module: Module) -> Report:
     if module.has_closures:
         return report
     module.index_users()
-    for graph in stepwise_graphs(module):
+    for graph in running_graphs(module):
         mover = _Mover(graph)
         report.changes += mover.widen_late() + mover.narrow_early()
     return report

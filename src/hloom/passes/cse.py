@@ -26,9 +26,10 @@ from hloom.ir import (
     Referent,
     TensorType,
     Trait,
+    callees_first,
 )
 from hloom.ops import EXTREMES, OWNERS, SideEffects, fixed_form, with_trait
-from hloom.passes.computation_order import callees_first, control_predecessors
+from hloom.passes.computation_order import control_predecessors
 from hloom.passes.pipeline import register_pass
 from hloom.rewrite import Report
 

@@ -25,9 +25,10 @@ from hloom.ir import (
     TupleSharding,
     TupleType,
     Type,
+    callees_first,
+    reachable,
 )
 from hloom.ops import CONTROL_PREDECESSORS, INLINABLE, OPS, may_drop, with_trait
-from hloom.passes.computation_order import callees_first
 from hloom.passes.pipeline import register_pass
 from hloom.passes.rules.tuple_elements import (
     element_origin,
@@ -98,14 +99,7 @@ def erase_unused(module: Module) -> None:
     Meant for modules that have mostly just been built, and that have no closures.
     """
     module.forget_users()
-    reached: dict[Graph, None] = {}
-    pending = [module.entry]
-    while pending:
-        graph = pending.pop()
-        if graph not in reached:
-            reached[graph] = None
-            pending += _keep_used(graph)
-    module.keep_only(reached)
+    module.keep_only(reachable([module.entry], _keep_used))
 
 
 def _keep_used(graph: Graph) -> list[Graph]:
@@ -382,14 +376,10 @@ def _erase_unreached(module: Module, touched: set[Node]) -> int:
     for graph in module.graphs:
         for caller in graph.callers:
             callees.setdefault(caller.graph, []).append(graph)
-    reached: set[Graph] = set()
-    pending = [module.entry]
-    while pending:
-        graph = pending.pop()
-        if graph not in reached:
-            reached.add(graph)
-            pending += [graph.parent] if graph.parent else []
-            pending += callees.get(graph, ())
+    reached = reachable(
+        [module.entry],
+        lambda graph: [*([graph.parent] if graph.parent else []), *callees.get(graph, ())],
+    )
     if len(reached) == len(module.graphs):
         return 0
     gone: dict[Graph, None] = {}

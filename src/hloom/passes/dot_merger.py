@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import prod
 
 from hloom.ir import Apply, Graph, Module, Node, SliceDimension, TensorType
-from hloom.passes.computation_order import control_predecessors, has_control_dependencies, stepwise_graphs
+from hloom.passes.computation_order import control_predecessors, has_control_dependencies, running_graphs
 from hloom.passes.dce import erase_dead
 from hloom.passes.operand_view import MOST_VIEWS, Label, dims_of, is_split_or_joined, split_view_of, view_of
 from hloom.passes.pipeline import register_pass, until_settled
@@ -55,7 +55,7 @@ def merge_dots(module: Module, bytes: int | str = MOST_BYTES) -> Report:
         return report
     module.index_users()
     results: list[Node] = []
-    for graph in stepwise_graphs(module):
+    for graph in running_graphs(module):
         merger = _Merger(graph, limit)
         merger.run(report)
         results += merger.results

@@ -15,9 +15,21 @@ from typing import Any
 import numpy as np
 
 from hloom.analysis import BROADCASTS
-from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, Trait, TupleType
+from hloom.ir import (
+    Apply,
+    Constant,
+    Graph,
+    Module,
+    Node,
+    TensorType,
+    Trait,
+    TupleType,
+    callees_first,
+    operands_of,
+    reachable,
+)
 from hloom.ops import CALLERS, OPS, may_merge, with_trait
-from hloom.passes.computation_order import callees_first, control_predecessors, own_copy
+from hloom.passes.computation_order import control_predecessors, own_copy
 from hloom.passes.loop_states import initial_element, widen_loop
 from hloom.passes.pipeline import register_pass, rules_pass
 from hloom.passes.rules.conditional import unused_operands
@@ -291,13 +303,7 @@ def _carry_out(loop: Apply, body: Graph, plan: _Found) -> None:
 
 def _closure(plan: _Found) -> list[Node]:
     """The invariant nodes that the values depend on, in order."""
-    wanted: set[Node] = set()
-    pending: list[Node] = list(plan.passed)
-    while pending:
-        node = pending.pop()
-        if node not in wanted:
-            wanted.add(node)
-            pending += node.operands
+    wanted = reachable(plan.passed, operands_of)
     return [node for node in plan.invariant if node in wanted]
 
 

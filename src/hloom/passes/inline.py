@@ -10,9 +10,9 @@ from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from hloom.analysis import is_plain_call
-from hloom.ir import Apply, Attributes, Graph, Missing, Module, Node, Parameter
+from hloom.ir import Apply, Attributes, Graph, Missing, Module, Node, Parameter, callees_first
 from hloom.ops import ASYNC_PARTS
-from hloom.passes.computation_order import callees_first, control_predecessors
+from hloom.passes.computation_order import control_predecessors
 from hloom.passes.instruction_copies import separate_computations
 from hloom.passes.pipeline import register_pass
 from hloom.rewrite import Report

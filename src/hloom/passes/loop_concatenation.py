@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hloom.ir import Apply, Graph, Module, Node, SliceDimension, TensorType, TupleType, TypeProblem
+from hloom.ir import Apply, Graph, Module, Node, SliceDimension, TensorType, TupleType, TypeProblem, callees_first
 from hloom.ops import OPS
-from hloom.passes.computation_order import callees_first, control_predecessors, has_control_dependencies
+from hloom.passes.computation_order import control_predecessors, has_control_dependencies
 from hloom.passes.dce import erase_dead
 from hloom.passes.pipeline import register_pass
 from hloom.passes.rules.broadcast import POINTWISE

@@ -22,7 +22,7 @@ import numpy as np
 from hloom.formats.hlo import print_module
 from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, TupleType
 from hloom.ops import OPS, SideEffects
-from hloom.passes.computation_order import control_predecessors, stepwise_graphs
+from hloom.passes.computation_order import control_predecessors, running_graphs
 from hloom.passes.cse import ValueNumbering
 from hloom.passes.dce import dce
 from hloom.passes.pipeline import register_pass, until_settled
@@ -98,7 +98,7 @@ class _InstructionSequence:
         self.positions: dict[Node, int] = {}
         self.constants: dict[Node, int] = {}
         self.known = known
-        for graph in stepwise_graphs(module):
+        for graph in running_graphs(module):
             self._add_graph(graph)
             self._add_end()
         self.connections = _Connections(self.nodes, self.positions, self.constants)

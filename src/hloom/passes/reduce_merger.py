@@ -16,7 +16,7 @@ from typing import Any
 from hloom.analysis import Device, as_device
 from hloom.ir import Apply, Constant, Graph, Module, Node, Parameter, TensorType, TupleType
 from hloom.ops import OPS, may_merge
-from hloom.passes.computation_order import control_predecessors, has_control_dependencies, stepwise_graphs
+from hloom.passes.computation_order import control_predecessors, has_control_dependencies, running_graphs
 from hloom.passes.pipeline import register_pass
 from hloom.rewrite import Builder, Report, tensor_type
 
@@ -40,7 +40,7 @@ def merge_reduces(module: Module, target: Device | str = "cpu") -> Report:
         report.notes.append(f"{on.name} is a CPU: reductions of several values are slower there than one by one")
         return report
     module.index_users()
-    for graph in stepwise_graphs(module):
+    for graph in running_graphs(module):
         for members in list(_groups(graph)):
             _merge(graph, members)
             report.changes += 1

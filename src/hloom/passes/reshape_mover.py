@@ -15,7 +15,7 @@ from typing import Any
 from hloom.analysis import BROADCASTS
 from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, Trait, default_layout
 from hloom.ops import OPS, fixed_form, with_trait
-from hloom.passes.computation_order import stepwise_graphs
+from hloom.passes.computation_order import running_graphs
 from hloom.passes.dce import erase_dead
 from hloom.passes.pipeline import register_pass, until_settled
 from hloom.passes.rules.broadcast import POINTWISE
@@ -70,7 +70,7 @@ def sink_reshapes(module: Module, rows: int = 0) -> Report:
         raise HloomError(f"sink-reshapes: rows is 0 or 1, not '{rows}'")
     report = Report("sink-reshapes")
     module.index_users()
-    for graph in [] if module.has_closures else stepwise_graphs(module):
+    for graph in [] if module.has_closures else running_graphs(module):
         for members in _connected(graph, through_operands=True):
             region = _Region.of([node for node in members if node.is_used] or members)
             form = _sunk_form(region, bool(rows))

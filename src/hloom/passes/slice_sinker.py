@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 
 from hloom.ir import Apply, Graph, Module, Node, TensorType
-from hloom.passes.computation_order import control_predecessors, has_control_dependencies, stepwise_graphs
+from hloom.passes.computation_order import control_predecessors, has_control_dependencies, running_graphs
 from hloom.passes.dce import erase_dead
 from hloom.passes.pipeline import register_pass
 from hloom.passes.rules.broadcast import POINTWISE
@@ -32,7 +32,7 @@ def sink_slices(module: Module) -> Report:
     if module.has_closures:
         return report
     module.index_users()
-    for graph in stepwise_graphs(module):
+    for graph in running_graphs(module):
         _Sinker(graph).run(report)
     return report
 

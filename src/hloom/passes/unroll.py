@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hloom.ir import Apply, Graph, Missing, Module, Node, Parameter, TupleType
+from hloom.ir import Apply, Graph, Missing, Module, Node, Parameter, TupleType, callees_first
 from hloom.ops import OPS, may_drop
-from hloom.passes.computation_order import callees_first
 from hloom.passes.instruction_copies import ChannelNumbers, separate_computations
 from hloom.passes.pipeline import Pass, register_pass, until_settled
 from hloom.passes.rules.tuple_elements import elements_of, with_trip_count

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Collection
 from typing import NamedTuple
 
-from hloom.analysis import called_computations
+from hloom.analysis import graphs_run_by
 from hloom.compress.pruning.dimension_dependency import Coupling, LeafDim, is_pointwise
 from hloom.distribute.propagation import Equation
 from hloom.ir import Apply, Constant, FactorKind, Graph, Literal, Node
@@ -208,15 +208,7 @@ class _LayerSearch:
         """A graph, and those that it calls."""
         made = self._inner.get(body)
         if made is None:
-            seen = {body}
-            pending = [body]
-            while pending:
-                for node in pending.pop().nodes:
-                    if isinstance(node, Apply) and node.attributes.refers:
-                        fresh = [one for one in called_computations(node) if one not in seen]
-                        seen.update(fresh)
-                        pending += fresh
-            made = self._inner[body] = seen
+            made = self._inner[body] = graphs_run_by(body)
         return made
 
 

@@ -18,7 +18,7 @@ from hloom.compress.quantization.noise import Noise
 from hloom.compress.quantization.parameter_names import ParameterNames
 from hloom.compress.quantization.quantization import Quantization
 from hloom.evaluator import Value, evaluate, inputs_in_order
-from hloom.ir import Graph, Module, Node, TensorType
+from hloom.ir import Graph, Module, Node, TensorType, reachable
 from hloom.ops import PRODUCTS
 from hloom.passes import canonicalize
 from hloom.runtime import input_domains, random_inputs, run
@@ -325,11 +325,8 @@ def _product_report(
 
 def _written_for(node: Node, original: Graph) -> set[Node]:
     """What was written to make a product's operands: instructions that the original does not have."""
-    made: set[Node] = set()
-    pending = [*node.operands]
-    while pending:
-        operand = pending.pop()
-        if operand.name not in original and operand not in made and operand.operands:
-            made.add(operand)
-            pending += operand.operands
-    return made
+
+    def written_operands(reader: Node) -> list[Node]:
+        return [operand for operand in reader.operands if operand.name not in original and operand.operands]
+
+    return set(reachable(written_operands(node), written_operands))

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from hloom.analysis import DisjointSets
 from hloom.distribute.propagation import DataflowGraph
-from hloom.ir import Apply, FactorKind, Module, Node, Parameter, TensorType, Trait
+from hloom.ir import Apply, FactorKind, Module, Node, Parameter, TensorType, Trait, reachable
 from hloom.ops import with_trait
 
 _KINDS = frozenset((FactorKind.PARALLEL, FactorKind.CONTRACTED, FactorKind.REDUCED))
@@ -82,15 +82,10 @@ class _Axes(DisjointSets[int]):
 
     def with_parts(self, axes: set[int]) -> set[int]:
         """Axes, and those that their dimensions are products of."""
-        made, pending = set(axes), [*axes]
         held: dict[int, list[int]] = {}
         for whole, part in self.parts:
             held.setdefault(self.root(whole), []).append(self.root(part))
-        while pending:
-            fresh = [part for part in held.get(pending.pop(), ()) if part not in made]
-            made.update(fresh)
-            pending += fresh
-        return made
+        return set(reachable(axes, lambda whole: held.get(whole, ())))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from hloom.analysis import called_computations
+from hloom.analysis import called_computations, graphs_run_by
 from hloom.compress.quantization.arithmetic import scale_dims
 from hloom.compress.quantization.cache_flow import (
     CacheFlow,
@@ -246,13 +246,7 @@ def _from_the_entry(module: Module) -> list[Graph]:
 
 def _is_read_where_written(cache: Cache, slot: CacheSlot) -> bool:
     """Whether a dot reads what a loop carries in the loop itself: else it is collected there to be read behind it."""
-    inside = {slot.holder.attributes["body"]}
-    pending = [*inside]
-    while pending:
-        for node in pending.pop().nodes:
-            further = [graph for graph in called_computations(node) if graph not in inside]
-            inside.update(further)
-            pending += further
+    inside = graphs_run_by(slot.holder.attributes["body"])
     return any(reader.graph in inside for reader in cache.readers)
 
 

@@ -35,7 +35,7 @@ from hloom.dialects.mindir.lowered_values import (
     with_arrays,
     with_dynamic_numbers,
 )
-from hloom.ir import Graph, Module, Node
+from hloom.ir import Graph, Module, Node, reachable
 
 Task = Generator[Any, Any, Any]
 """A generator that yields tasks, is sent their results, and returns its own."""
@@ -369,14 +369,7 @@ class ControlFlow:
             for called in self.references.graphs.get(graph, ()):
                 if called in back:
                     back[called].append(graph)
-        leading: set[Graph] = set()
-        waiting = [header]
-        while waiting:
-            graph = waiting.pop()
-            if graph not in leading:
-                leading.add(graph)
-                waiting.extend(back[graph])
-        return inside - leading - set(functions_in(state))
+        return inside - reachable([header], back.__getitem__).keys() - set(functions_in(state))
 
     def guarded_loop(
         self, region: Region, inner: Region, header: Graph, state: Aggregate, skeleton: LoweredValue, call: TailCall

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hloom.ir import Apply, Constant, Graph, Module, Node
+from hloom.ir import Apply, Constant, Graph, Module, Node, reachable
 
 
 class References:
@@ -76,14 +76,11 @@ class References:
 
     def reachable(self, starts: Iterable[Graph], barrier: frozenset[Graph]) -> set[Graph]:
         """The graphs that can be reached from some, these included, without going through those of the barrier."""
-        seen: set[Graph] = set()
-        waiting = [graph for graph in starts if graph not in barrier]
-        while waiting:
-            graph = waiting.pop()
-            if graph not in seen:
-                seen.add(graph)
-                waiting.extend(called for called in self.graphs.get(graph, ()) if called not in barrier)
-        return seen
+
+        def within(graphs: Iterable[Graph]) -> list[Graph]:
+            return [graph for graph in graphs if graph not in barrier]
+
+        return set(reachable(within(starts), lambda graph: within(self.graphs.get(graph, ()))))
 
     def reaches(self, starts: Iterable[Graph], target: Graph, barrier: frozenset[Graph]) -> bool:
         """Whether a graph can be reached from some."""

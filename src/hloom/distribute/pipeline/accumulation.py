@@ -6,7 +6,7 @@ weights = update(weights, grads)
 
 from __future__ import annotations
 
-from hloom.analysis import ScalarEvolution, called_computations, derive_trip_count
+from hloom.analysis import ScalarEvolution, derive_trip_count, graphs_run_by
 from hloom.distribute.microbatch import MicrobatchLoop
 from hloom.ir import Apply, Constant, Graph, Literal, Module, Node, TensorType, Trait
 from hloom.ops import with_trait
@@ -109,11 +109,4 @@ def _float_dims(node: Node) -> tuple[int, ...] | None:
 
 def _heavy(graph: Graph) -> int:
     """How many expensive instructions a graph has, with those that it calls."""
-    pending, seen, count = [graph], {graph}, 0
-    while pending:
-        for node in pending.pop().nodes:
-            count += node.opcode in HEAVY
-            fresh = [called for called in called_computations(node) if called not in seen]
-            seen.update(fresh)
-            pending += fresh
-    return count
+    return sum(node.opcode in HEAVY for inner in graphs_run_by(graph) for node in inner.nodes)

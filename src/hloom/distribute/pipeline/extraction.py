@@ -6,25 +6,14 @@ from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 from hloom.autodiff import Emitter
-from hloom.ir import Graph, Module, Node, Parameter, TensorType, TupleType, verify
+from hloom.ir import Module, Node, Parameter, TensorType, TupleType, post_order, reachable, verify
 from hloom.text import HloomError
 
 
 def leaves_of(outputs: Iterable[Node], given: Container[Node]) -> list[Node]:
     """The given nodes that some nodes of a graph are made of, given ones among them too, each once."""
-    seen: set[Node] = set()
-    leaves: list[Node] = []
-    pending = list(outputs)
-    while pending:
-        node = pending.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if node in given:
-            leaves.append(node)
-        else:
-            pending += node.operands
-    return leaves
+    reached = reachable(outputs, lambda node: () if node in given else node.operands)
+    return [node for node in reached if node in given]
 
 
 def extract(name: str, outputs: Sequence[Node], given: Sequence[Node]) -> Module:
@@ -34,16 +23,13 @@ def extract(name: str, outputs: Sequence[Node], given: Sequence[Node]) -> Module
     along. Raises HloomError where an output depends on a parameter of the graph that is not given, or is not an array.
     """
     known = frozenset(given)
-    needed: set[Node] = set()
-    pending = [node for node in outputs if node not in known]
-    while pending:
-        node = pending.pop()
-        if node in needed:
-            continue
+    needed = reachable(
+        [node for node in outputs if node not in known],
+        lambda node: [operand for operand in node.operands if operand not in known],
+    )
+    for node in needed:
         if isinstance(node, Parameter):
             raise HloomError(f"{name} needs {node.name} of {node.graph.name}, which it is not given")
-        needed.add(node)
-        pending += [operand for operand in node.operands if operand not in known]
     for node in (*given, *outputs):
         if not isinstance(node.type, TensorType):
             raise HloomError(f"{node.name} ({node.opcode}) is {node.type}: only arrays pass between pipeline stages")
@@ -69,22 +55,9 @@ def _plain(value_type: Any) -> Any:
 
 def copy_callees(module: Module, nodes: Iterable[Node], mapping: dict[Any, Any]) -> None:
     """Copy the graphs that nodes call, callees first."""
-    pending: list[tuple[Graph, bool]] = [(graph, False) for node in nodes for graph in node.called_graphs]
-    while pending:
-        graph, is_opened = pending.pop()
-        if graph in mapping:
-            continue
-        if not is_opened:
-            pending.append((graph, True))
-            pending += [(callee, False) for callee in graph.callees() if callee not in mapping]
-            continue
-        copy = module.add_graph(graph.name)
-        mapping[graph] = copy
-        copy.copy_nodes(graph.nodes, mapping)
-        for parameter in graph.parameters:
-            mapping[parameter].number = parameter.number
-        copy.parameters.sort(key=lambda parameter: parameter.number)
-        copy.set_output(mapping[graph.root])
+    called = [graph for node in nodes for graph in node.called_graphs]
+    ordered = post_order(reversed(called), lambda graph: reversed(graph.callees()))
+    module.copy_graphs([graph for graph in ordered if graph not in mapping], mapping=mapping)
 
 
 def result_types(module: Module) -> list[TensorType]:

@@ -9,7 +9,7 @@ the backward part reads stay in the layer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -29,7 +29,7 @@ from hloom.distribute.pipeline.step import (
     owner,
     parameters_of,
 )
-from hloom.ir import Module, Node, Parameter, TensorType
+from hloom.ir import Module, Node, Parameter, TensorType, reachable
 from hloom.text import HloomError
 
 SHARED_READERS, SHARED_SPAN = 3, 6
@@ -280,7 +280,8 @@ class LayerAssignment:
             weights[node] = read
         first = min(sinks, key=lambda sink: (-weights[sink].bit_count(), depth[sink]))
         read = self.operands(self._gradient(first))
-        reaches_first, reaches_other = self._ancestors(read), self._ancestors([s for s in sinks if s is not first])
+        others = [sink for sink in sinks if sink is not first]
+        reaches_first, reaches_other = set(reachable(read, self.operands)), set(reachable(others, self.operands))
         return reaches_first & reaches_other if len(sinks) > 1 else reaches_first
 
     def _gradient(self, sink: Node) -> Node:
@@ -310,14 +311,6 @@ class LayerAssignment:
             for parameter in self.step.entry.parameters
             if isinstance(parameter.type, TensorType) and parameter.type.dtype.is_float and parameter not in batches
         }
-
-    def _ancestors(self, nodes: Iterable[Node]) -> set[Node]:
-        pending, seen = list(nodes), set(nodes)
-        while pending:
-            fresh = [maker for maker in self.operands(pending.pop()) if maker not in seen]
-            seen.update(fresh)
-            pending += fresh
-        return seen
 
     def _assign_forward(self, forward: set[Node]) -> None:
         """Cut the sequence of forward instructions into layers."""

@@ -21,7 +21,19 @@ from hloom.autodiff import Emitter
 from hloom.distribute.pipeline.extraction import extract, leaves_of
 from hloom.distribute.pipeline.row_slices import Rows, RowSlices, is_made_by_rows, joined, narrowed, sum_by_rows
 from hloom.evaluator import evaluate
-from hloom.ir import Apply, Constant, Graph, Literal, Module, Node, Parameter, TensorType, TupleType, dtype_of
+from hloom.ir import (
+    Apply,
+    Constant,
+    Graph,
+    Literal,
+    Module,
+    Node,
+    Parameter,
+    TensorType,
+    TupleType,
+    dtype_of,
+    reachable,
+)
 from hloom.ops import OPS
 from hloom.passes import canonicalize_in_place, dce
 
@@ -447,16 +459,11 @@ def _row_numbers(
 
 def _sources(node: Node) -> list[Node]:
     """The parameters and loops that a stacked array comes from."""
-    pending, seen, sources = [node], {node}, list[Node]()
-    while pending:
-        current = pending.pop()
-        if isinstance(current, Parameter) or called_computations(current):
-            sources.append(current)
-            continue
-        fresh = [operand for operand in current.operands if operand not in seen]
-        seen.update(fresh)
-        pending += fresh
-    return sources
+
+    def is_source(value: Node) -> bool:
+        return isinstance(value, Parameter) or bool(called_computations(value))
+
+    return list(filter(is_source, reachable([node], lambda value: () if is_source(value) else value.operands)))
 
 
 def _reads_parameters(loop: _Loop, batch: Container[int]) -> bool:

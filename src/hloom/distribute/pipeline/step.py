@@ -14,7 +14,20 @@ from typing import Any
 from hloom.analysis import BROADCASTS, ELEMENTWISE, called_computations
 from hloom.distribute.microbatch import Batch, check_likeliest_batch, microbatch_loop
 from hloom.distribute.pipeline.accumulation import accumulation_loop
-from hloom.ir import Apply, Constant, Effect, Graph, Module, Node, Parameter, TensorType, Trait, verify
+from hloom.ir import (
+    Apply,
+    Constant,
+    Effect,
+    Graph,
+    Module,
+    Node,
+    Parameter,
+    TensorType,
+    Trait,
+    operands_of,
+    reachable,
+    verify,
+)
 from hloom.ops import OPS, effect_of, may_merge, with_trait
 from hloom.text import HloomError
 
@@ -172,19 +185,8 @@ class BatchedStep:
 
         Of a tuple that an instruction yields these are its elements, as `get-tuple-element`s.
         """
-        seen: dict[Node, None] = {}
-        pending = list(reversed(node.operands))
-        visited: set[Node] = set()
-        while pending:
-            operand = pending.pop()
-            if operand in visited:
-                continue
-            visited.add(operand)
-            if operand in self.free:
-                pending += reversed(operand.operands)
-            else:
-                seen[operand] = None
-        return tuple(seen)
+        reached = reachable(reversed(node.operands), lambda read: read.operands[::-1] if read in self.free else ())
+        return tuple(operand for operand in reached if operand not in self.free)
 
 
 def owner(node: Node) -> Node:
@@ -241,23 +243,11 @@ def byte_count(node: Node) -> int:
 
 def entry_ancestors(graph: Graph, outputs: list[Node]) -> list[Node]:
     """The nodes that some nodes of a graph are made of, in order, with these."""
-    needed = _ancestors(outputs)
+    needed = reachable(outputs, operands_of)
     return [node for node in graph.nodes if node in needed]
 
 
 def parameters_of(node: Node) -> list[Parameter]:
     """The parameters of the entry that a value is made of, by number."""
-    made_of = (other for other in _ancestors([node]) if isinstance(other, Parameter))
+    made_of = (other for other in reachable([node], operands_of) if isinstance(other, Parameter))
     return sorted(made_of, key=lambda parameter: parameter.number)
-
-
-def _ancestors(outputs: list[Node]) -> set[Node]:
-    """The nodes that some nodes are made of, with these."""
-    needed: set[Node] = set()
-    pending = list(outputs)
-    while pending:
-        node = pending.pop()
-        if node not in needed:
-            needed.add(node)
-            pending += node.operands
-    return needed

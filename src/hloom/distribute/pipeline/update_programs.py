@@ -14,7 +14,7 @@ from hloom.distribute.pipeline.extraction import extract, leaves_of
 from hloom.distribute.pipeline.plan import ActionKind
 from hloom.distribute.pipeline.program import StageOutput, StageProgram, StageValue, ValueScope
 from hloom.distribute.pipeline.step import Accumulator, BatchedStep, byte_count, parameters_of
-from hloom.ir import Constant, Node, Parameter, TensorType
+from hloom.ir import Constant, Node, Parameter, TensorType, reachable
 from hloom.ops import may_merge
 
 MOST_COPIED_BYTES = 4096
@@ -57,13 +57,7 @@ class StageUpdates:
 
     def _nodes(self) -> list[Node]:
         """The nodes that the results need, up to sums and parameters, in order."""
-        known: set[Node] = set()
-        pending = list(self.results)
-        while pending:
-            node = pending.pop()
-            if node not in known:
-                known.add(node)
-                pending += () if node in self.sums else node.operands
+        known = reachable(self.results, lambda node: () if node in self.sums else node.operands)
         return [node for node in self.step.entry.nodes if node in known]
 
     def _copied(self) -> set[Node]:

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hloom.ir import Apply, Graph, Module, Node
+from hloom.ir import Apply, Graph, Module, Node, reachable
 from hloom.sharding import Spec
 from hloom.text import HloomError
 
@@ -142,12 +142,8 @@ def needed_duplicates(module: Module, duplicates: Sequence[Duplicate], specs: Ma
 def _needed(duplicate: Duplicate, graph: Graph, specs: Mapping[Node, Spec]) -> Duplicate:
     apart = {graph[clone] for name, clone in duplicate.clones if _is_apart(graph[clone], graph[name], specs)}
     reads = tuple(read for read in duplicate.reads if graph[read[0]].operands[read[1]] in apart)
-    pending, kept = [graph[name].operands[operand_index] for name, operand_index in reads], set[Node]()
-    while pending:
-        clone = pending.pop()
-        if clone not in kept:
-            kept.add(clone)
-            pending += [operand for operand in clone.operands if operand in apart]
+    read = [graph[name].operands[operand_index] for name, operand_index in reads]
+    kept = reachable(read, lambda clone: [operand for operand in clone.operands if operand in apart])
     clones = tuple(pair for pair in duplicate.clones if graph[pair[1]] in kept)
     return Duplicate(duplicate.computation, clones, reads)
 

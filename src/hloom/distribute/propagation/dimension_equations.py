@@ -36,6 +36,7 @@ from hloom.ir import (
     TypeProblem,
     infer_axes,
     infer_type,
+    post_order,
 )
 from hloom.ops import may_merge, separate_axes
 
@@ -262,15 +263,7 @@ def _leaf_count(value_type: Type | None) -> int:
 
 def _reached(entry: Graph) -> Iterator[Graph]:
     """The graphs that run, callees before their callers."""
-    seen = {entry}
-    pending: list[tuple[Graph, Iterator[Graph]]] = [(entry, _callees(entry))]
-    while pending:
-        following = next((callee for callee in pending[-1][1] if callee not in seen), None)
-        if following is None:
-            yield pending.pop()[0]
-        else:
-            seen.add(following)
-            pending.append((following, _callees(following)))
+    return post_order([entry], _callees)
 
 
 def _callees(graph: Graph) -> Iterator[Graph]:

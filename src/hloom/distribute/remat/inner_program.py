@@ -10,7 +10,7 @@ A loop over slices of a batch is such a loop: forward and backward part are one 
 from __future__ import annotations
 
 from hloom.analysis import called_computations
-from hloom.ir import Attributes, Graph, InputOutputAlias, Module, TensorType, TupleType, Type
+from hloom.ir import Attributes, Graph, InputOutputAlias, Module, TensorType, TupleType, Type, reachable
 from hloom.passes import dce, is_loop_or_branch
 from hloom.targets.cpu import simulate_buffers
 
@@ -56,16 +56,7 @@ def put_back(module: Module, name: str, program: Module) -> None:
 
 def _leads_to(graph: Graph, name: str) -> bool:
     """Whether a computation is the one of this name, or calls it."""
-    seen: set[Graph] = set()
-    pending = [graph]
-    while pending:
-        reached = pending.pop()
-        if reached.name == name:
-            return True
-        if reached not in seen:
-            seen.add(reached)
-            pending += reached.callees()
-    return False
+    return any(reached.name == name for reached in reachable([graph], Graph.callees))
 
 
 def _paths(value_type: Type) -> list[tuple[int, ...]]:

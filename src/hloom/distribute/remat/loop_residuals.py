@@ -17,7 +17,7 @@ from hloom.analysis import LOOPED, Frame, ScalarEvolution, Value, cost, derive_t
 from hloom.distribute.remat.opaque_dependence import is_zero
 from hloom.distribute.remat.recomputation import VIEWS
 from hloom.distribute.remat.stored_values import FLOPS_PER_BYTE
-from hloom.ir import Apply, Constant, Graph, Module, Node, Parameter, TensorType, TupleType
+from hloom.ir import Apply, Constant, Graph, Module, Node, Parameter, TensorType, TupleType, reachable
 from hloom.ops import SideEffects
 
 _GET = "get-tuple-element"
@@ -263,13 +263,7 @@ class _ValuesBuilder:
     def values_of(self, pair: LoopResiduals) -> list[BodyValue]:
         """What the stacks that are read depend on, operands first."""
         read = [node for node, index in pair.stacks.items() if index in pair.reads]
-        needed: set[Node] = set()
-        pending = list(read)
-        while pending:
-            node = pending.pop()
-            if node not in needed:
-                needed.add(node)
-                pending += () if self._is_leaf(pair, node) else node.operands
+        needed = reachable(read, lambda node: () if self._is_leaf(pair, node) else node.operands)
         made: dict[Node, BodyValue] = {}
         for node in pair.body.nodes:
             if node in needed:

@@ -18,7 +18,7 @@ from hloom.autodiff import Emitter
 from hloom.distribute.remat.live_ranges import LiveRanges
 from hloom.distribute.remat.opaque_dependence import OpaqueDependence, can_wait_for
 from hloom.distribute.remat.stored_values import StoredValue, StoredValues
-from hloom.ir import Apply, Constant, Graph, Node, TensorType, Trait
+from hloom.ir import Apply, Constant, Graph, Node, TensorType, Trait, post_order
 from hloom.ops import may_merge, with_trait
 from hloom.passes import sort_topologically
 
@@ -180,18 +180,11 @@ class _Writer:
 
     def _interior(self, root: Node, reader: StoredValue | None) -> dict[Node, None]:
         """What the kernel of a value computes beside it, operands first."""
-        order: dict[Node, None] = {}
-        entered: set[Node] = set()
-        pending = [(operand, False) for operand in root.operands]
-        while pending:
-            node, is_done = pending.pop()
-            if is_done:
-                order[node] = None
-            elif node not in entered and self._is_passed_through(node, reader):
-                entered.add(node)
-                pending.append((node, True))
-                pending += [(operand, False) for operand in node.operands]
-        return order
+
+        def passed_through(node: Node) -> list[Node]:
+            return [operand for operand in reversed(node.operands) if self._is_passed_through(operand, reader)]
+
+        return dict.fromkeys(post_order(passed_through(root), passed_through))
 
     def _waits(self, time: int) -> list[Node]:
         """What a copy that is first needed at a time may wait for; one value, unless values are to be aligned."""

@@ -7,13 +7,13 @@ other layouts, duplicates): each belongs to the instruction of the program that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from hloom.analysis import LOOPED, Liveness, cost, leaf_bytes
-from hloom.ir import Apply, Module, Node, TensorType, TupleType
+from hloom.ir import Apply, Module, Node, TensorType, TupleType, reachable
 from hloom.ops import SideEffects
 from hloom.targets.cpu import simulate_buffers
 
@@ -198,18 +198,9 @@ class _StoredValuesBuilder:
         if reader is not None:
             reader.flops += flops + FLOPS_PER_BYTE * sum(leaf_bytes(leaf) for leaf in _arrays(node))
 
-    def _walk(self, node: Node) -> Iterator[Node]:
+    def _walk(self, node: Node) -> Iterable[Node]:
         """What a kernel reads, and the nodes that it computes for itself."""
-        seen: set[Node] = set()
-        pending = list(node.operands)
-        while pending:
-            operand = pending.pop()
-            if operand in seen:
-                continue
-            seen.add(operand)
-            yield operand
-            if operand not in self.stored:
-                pending += operand.operands
+        return reachable(node.operands, lambda read: () if read in self.stored else read.operands)
 
     def _flops(self, node: Node) -> float:
         """The arithmetic of the instruction of the program with this name."""

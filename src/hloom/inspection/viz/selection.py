@@ -7,7 +7,7 @@ from typing import TypedDict, Unpack
 
 from hloom.inspection.viz.drawing import Drawing, DrawnCall, DrawnCluster, DrawnEdge, DrawnNode, EdgeKind
 from hloom.inspection.viz.node_text import Describer, clean, identify
-from hloom.ir import Apply, Graph, Module, Node, Parameter
+from hloom.ir import Apply, Graph, Module, Node, Parameter, reachable
 from hloom.ops import ASYNC_PARTS, INLINABLE
 from hloom.text import HloomError, resolve_name
 
@@ -159,16 +159,15 @@ def _uncollapsed(module: Module) -> set[Graph]:
     """The graphs that are reached from one that nothing calls, or the entry, without passing through a wrapper."""
     held = {graph for node in module.nodes() for graph in node.called_graphs}
     entry = _entry(module)
-    pending = [graph for graph in module.graphs if graph not in held or graph is entry]
-    reached = set(pending)
-    while pending:
-        for node in pending.pop().nodes:
-            if node.opcode in COLLAPSED:
-                continue
-            fresh = [graph for graph in node.called_graphs if graph not in reached]
-            reached.update(fresh)
-            pending.extend(fresh)
-    return reached
+    starts = [graph for graph in module.graphs if graph not in held or graph is entry]
+    return set(
+        reachable(
+            starts,
+            lambda graph: [
+                called for node in graph.nodes if node.opcode not in COLLAPSED for called in node.called_graphs
+            ],
+        )
+    )
 
 
 def _drawing(

@@ -6,13 +6,13 @@ the resulting kernels are merged. Neither takes a step that increases the time o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hloom.analysis import MATHEMATICAL, ComputeTime, CostReport, Device, DisjointSets, as_device, cost
 from hloom.ir import Graph, Module
-from hloom.ops import CALLERS
 from hloom.passes import register_pass, sort_topologically, until_settled
+from hloom.passes.computation_order import running_graphs
 from hloom.passes.fusion.frontier_search import FrontierSearch, MaterializedValues, kernels_of
 from hloom.passes.fusion.fusion_writer import LEAST_MEMBERS, FusionWriter
 from hloom.passes.fusion.kernel_merger import KernelMerger
@@ -78,13 +78,6 @@ def cluster(
         )
         report.notes.append("what is stored is " + ("the best choice" if exact else "the best of those looked at"))
     return report
-
-
-def running_graphs(module: Module) -> Iterator[Graph]:
-    """The computations whose instructions run one by one: the entry, and those of loops, branches and calls."""
-    for graph in list(module.graphs):
-        if graph is module.entry or (graph.callers and all(caller.opcode in CALLERS for caller in graph.callers)):
-            yield graph
 
 
 def runs_of(costs: CostReport, graphs: Sequence[Graph]) -> list[tuple[Graph, int]]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Collection, Mapping, Sequence
 
-from hloom.analysis import ELEMENTWISE, post_order
-from hloom.ir import Graph, Node, Parameter, TensorType, Trait, TupleType
+from hloom.analysis import ELEMENTWISE, instruction_post_order
+from hloom.ir import Graph, Node, Parameter, TensorType, Trait, TupleType, reachable
 from hloom.ops import with_trait
 
 RESHAPES = with_trait(Trait.KEEPS_ORDER)
@@ -23,7 +23,7 @@ def schedule_breadth_first(
 
     `state_sizes` says by loop's body how many elements its state had in the program as it was written.
     """
-    kernels = [node for node in post_order(graph) if node not in fused]
+    kernels = [node for node in instruction_post_order(graph) if node not in fused]
     consumers: dict[Node, list[Node]] = defaultdict(list)
     pending_operands: dict[Node, int] = {}
     for kernel in kernels:
@@ -129,19 +129,8 @@ def last_consumers(order: Sequence[Node], fused: Collection[Node]) -> dict[Node,
 
 def kernel_operands(kernel: Node, fused: Collection[Node]) -> list[Node]:
     """The kernels that a kernel reads, through fused nodes."""
-    operands: dict[Node, None] = {}
-    seen: set[Node] = set()
-    pending = list(reversed(kernel.operands))
-    while pending:
-        node = pending.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if node in fused:
-            pending += reversed(node.operands)
-        else:
-            operands[node] = None
-    return list(operands)
+    reached = reachable(reversed(kernel.operands), lambda node: node.operands[::-1] if node in fused else ())
+    return [node for node in reached if node not in fused]
 
 
 def _append_kernel(kernel: Node, fused: Collection[Node], scheduled: set[Node], order: list[Node]) -> None:

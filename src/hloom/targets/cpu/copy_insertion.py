@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 
-from hloom.analysis import AliasInfo, flow_of, is_control_flow, post_order
+from hloom.analysis import AliasInfo, flow_of, instruction_post_order, is_control_flow
 from hloom.ir import Apply, Graph, Module, Node, Parameter, TensorType, TupleType
 from hloom.ops import OPS
 from hloom.targets.cpu.copy_remover import InsertedCopies, removable_copies
@@ -29,7 +29,7 @@ def insert_copies(module: Module, fused: Mapping[Graph, Collection[Node]]) -> No
     insertion = _CopyInsertion(fused)
     graphs = [graph for graph in module.graphs if graph is module.entry or _is_run(graph)]
     for graph in graphs:
-        for node in post_order(graph):
+        for node in instruction_post_order(graph):
             if isinstance(node, Apply) and node not in fused.get(graph, ()):
                 insertion.add_copies(node)
     insertion.copy_donated(module)

@@ -6,8 +6,8 @@ Follows `FlattenCallGraph` (xla/service/flatten_call_graph.cc).
 from __future__ import annotations
 
 from hloom.analysis import called_computations, is_control_flow
-from hloom.ir import Graph, Module, Node
-from hloom.passes import callees_first, own_copy
+from hloom.ir import Graph, Module, Node, callees_first
+from hloom.passes import own_copy
 
 MOST_GROWTH = 4
 """The maximum growth of a module; beyond it, computations stay shared, since nested calls would multiply without bound.
