@@ -10,9 +10,7 @@ from typing import Any
 
 from hloom.analysis.size_note import ALL_KNOWN, SizeNote, size_note
 from hloom.ir import (
-    Constant,
     Graph,
-    Literal,
     ModuleLike,
     Node,
     Parameter,
@@ -138,7 +136,7 @@ def inspect(module: ModuleLike) -> Summary:
     nodes = list(module.nodes())
     sizes: dict[Type | None, int] = {}
     opcodes = Counter(node.opcode for node in nodes)
-    constants = [node for node in nodes if isinstance(node, Constant) and isinstance(node.value, Literal)]
+    constants = [(node, literal) for node in nodes if (literal := node.literal) is not None]
     calls, reached = _calls(entry)
     outputs = list(entry.output.type.leaves()) if entry.output is not None and entry.output.type is not None else []
     return Summary(
@@ -155,8 +153,8 @@ def inspect(module: ModuleLike) -> Summary:
         parameter_bytes=sum(_bytes(parameter.type, sizes) for parameter in entry.parameters),
         output_count=len(outputs),
         output_bytes=sum(_bytes(leaf, sizes) for leaf in outputs),
-        constant_bytes=sum(_bytes(node.type, sizes) for node in constants),
-        elided_constant_count=sum(1 for node in constants if isinstance(node.value, Literal) and node.value.is_elided),
+        constant_bytes=sum(_bytes(node.type, sizes) for node, _ in constants),
+        elided_constant_count=sum(literal.is_elided for _, literal in constants),
         sharded_count=sum(1 for node in nodes if "sharding" in node.attributes),
         opcodes=dict(opcodes.most_common()),
         dtypes=_dtypes(nodes),

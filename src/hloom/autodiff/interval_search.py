@@ -15,7 +15,7 @@ from typing import Any
 from hloom.analysis import is_branch
 from hloom.autodiff.activity import bits
 from hloom.autodiff.loop_state import LoopState, leaf_nodes
-from hloom.ir import Apply, Constant, Literal, Node, TensorType, Trait
+from hloom.ir import Apply, Constant, Node, TensorType, Trait
 from hloom.ops import with_trait
 
 MOST_READS = 3
@@ -54,8 +54,8 @@ class _Body:
         self.leaves = {value: leaf for value in known.values() if (leaf := self.state.leaf_of(value)) is not None}
 
     def _key(self, node: Node) -> Any:
-        if isinstance(node, Constant) and isinstance(node.value, Literal) and not _rank(node):
-            return node.type, node.value
+        if node.literal is not None and not node.rank:
+            return node.type, node.literal
         if not isinstance(node, Apply) or not node.operands:
             return node
         operands = [self.values[operand] for operand in node.operands]

@@ -10,7 +10,7 @@ import numpy as np
 
 from hloom.autodiff.activity import element_offset, leaf_count
 from hloom.autodiff.emitter import Emitter, array_type, leaf_types, unflatten
-from hloom.ir import Apply, Constant, Graph, Literal, Node, Parameter, TensorType, TupleType, Type
+from hloom.ir import Apply, Graph, Node, Parameter, TensorType, TupleType, Type
 
 MOST_COUNTED = 1 << 22
 """For how many iterations positions of slices are worked out."""
@@ -109,10 +109,10 @@ class LoopState:
         return np.broadcast_to(np.asarray(values[node], np.int64), (count,))
 
     def _given(self, node: Node, count: int) -> Any:
-        if isinstance(node, Constant) and isinstance(node.value, Literal):
+        if node.literal is not None:
             value_type = node.type
             if isinstance(value_type, TensorType) and not value_type.rank and not value_type.dtype.is_float:
-                return np.int64(int(node.value.numpy()))
+                return np.int64(int(node.literal.numpy()))
             return None
         leaf = self.leaf_of(node)
         counter = None if leaf is None else self.counters.get(leaf)
@@ -154,12 +154,12 @@ def leaf_nodes(node: Node) -> list[Node | None]:
 def _integer(node: Node | None) -> int | None:
     while node is not None and node.opcode in ("copy", "convert") and node.operands:
         node = node.operands[0]
-    if not isinstance(node, Constant) or not isinstance(node.value, Literal) or node.value.is_elided:
+    if node is None or node.literal is None or node.literal.is_elided:
         return None
     value_type = node.type
     if not isinstance(value_type, TensorType) or value_type.rank or not value_type.dtype.is_integer:
         return None
-    return int(node.value.numpy())
+    return int(node.literal.numpy())
 
 
 def _wrapped(value: Any, value_type: Type | None) -> Any:

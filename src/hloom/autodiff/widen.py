@@ -74,8 +74,8 @@ def _widen(node: Node) -> None:
     graph = node.graph
     if node.type is not None:
         graph.set_type(node, wide(node.type))
-    if isinstance(node, Constant) and isinstance(node.value, Literal):
-        graph.set_value(node, _wide_literal(node.value))
+    if isinstance(node, Constant) and node.literal is not None:
+        graph.set_value(node, _wide_literal(node.literal))
     if isinstance(node, Apply):
         changes: dict[str, Any] = {}
         constraints = node.attributes.get("operand_layout_constraints")

@@ -11,7 +11,7 @@ from typing import Any
 
 from hloom.autodiff import Emitter
 from hloom.functions.recursion import lower_recursion
-from hloom.ir import Constant, Graph, Module, Node, Parameter, TupleType, Type
+from hloom.ir import Constant, Graph, Module, Node, Parameter, TupleType
 from hloom.ops import OPS
 
 DEFAULT_DEPTH = 1024
@@ -159,14 +159,14 @@ class _Conversion:
         saved = {node: mapping.get(node) for node in (*self.free[graph], *self.constants[graph])}
         free = list(self.free[graph])
         if is_branch:
-            parameter = made.add_parameter(TupleType([_type(node) for node in free]), "captured")
+            parameter = made.add_parameter(TupleType([node.known_type for node in free]), "captured")
             for number, node in enumerate(free):
                 mapping[node] = emitter.element(parameter, number)
         elif carried is not None:
             (state,) = graph.parameters
             assert isinstance(state.type, TupleType)
             own = list(state.type.elements)
-            parameter = made.add_parameter(TupleType([*own, *map(_type, carried)]), state.name)
+            parameter = made.add_parameter(TupleType([*own, *[node.known_type for node in carried]]), state.name)
             mapping[state] = parameter
             for number, node in enumerate(carried):
                 mapping[node] = emitter.element(parameter, len(own) + number)
@@ -174,7 +174,7 @@ class _Conversion:
             for parameter in graph.parameters:
                 made.copy_nodes([parameter], mapping)
             for node in free:
-                mapping[node] = made.add_parameter(_type(node), node.name)
+                mapping[node] = made.add_parameter(node.known_type, node.name)
         for constant in self.constants[graph]:
             mapping.pop(constant, None)
         made.copy_nodes(self.constants[graph], mapping)
@@ -236,8 +236,3 @@ class _Yield:
 
     def __init__(self, graph: Graph) -> None:
         self.operands: Sequence[Node] = (graph.root,)
-
-
-def _type(node: Node) -> Type:
-    assert node.type is not None
-    return node.type

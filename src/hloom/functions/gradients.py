@@ -241,7 +241,7 @@ class LinearizedFunction:
     def of_parameter(self, slope: Node) -> Node:
         """A slope as a cotangent of the parameter: in its element type, which the function may have converted from."""
         element = self.part.leaves[self.part.wrt[0]].type.dtype
-        return slope if _type_of(slope).dtype.is_complex else self.interpreter.numbers.convert(slope, element)
+        return slope if slope.array_type.dtype.is_complex else self.interpreter.numbers.convert(slope, element)
 
     def pull_back(self, cotangents: Sequence[Node]) -> dict[int, Node]:
         """The cotangents of the parameters that are differentiated with respect to, by parameter."""
@@ -317,7 +317,7 @@ class _Part:
                 spec = join.unify([key if entry is MISSING else entry, held], [join.store, arm.store], widen=True)
                 self.written[key] = spec
                 outputs += spec.lower(inside, held, arm.store)
-            self.result_types = [_type_of(node) for node in outputs]
+            self.result_types = [node.array_type for node in outputs]
             graph.set_output(arm.emitter.tuple(outputs))
         self.module, captured = first_order(
             module, graph, depth=interpreter.settings.depth, recursive=interpreter.recursive_calls.recursive_graphs()
@@ -393,7 +393,7 @@ class _Part:
             if number not in cotangents:
                 return NONE
             made = cotangents[number]
-            return Array(made, self.leaves[number].weak and not _type_of(made).rank)
+            return Array(made, self.leaves[number].weak and not made.array_type.rank)
         if isinstance(argument, Tuple):
             return Tuple(tuple(self._gradient(item, numbers, cotangents) for item in argument.items), argument.cls)
         if isinstance(argument, Ref):
@@ -430,11 +430,6 @@ def _call(interpreter: Interpreter, module: Module, operands: Sequence[Node], na
 def moves(value_type: Any) -> bool:
     """Whether values of a type have tangents."""
     return isinstance(value_type, TensorType) and (value_type.dtype.is_float or value_type.dtype.is_complex)
-
-
-def _type_of(node: Node) -> TensorType:
-    assert isinstance(node.type, TensorType)
-    return node.type
 
 
 def vjp(

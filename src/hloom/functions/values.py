@@ -14,7 +14,7 @@ import numpy as np
 
 from hloom.functions import prelude
 from hloom.functions.code import Code
-from hloom.ir import Constant, DType, Graph, Literal, Node, TensorType
+from hloom.ir import DType, Graph, Node, TensorType
 from hloom.text import Location
 
 if TYPE_CHECKING:
@@ -88,9 +88,8 @@ class Array(AbstractValue):
     @property
     def literal(self) -> np.ndarray | None:
         """The elements, where they are known."""
-        if isinstance(self.node, Constant) and isinstance(self.node.value, Literal) and not self.node.value.is_elided:
-            return self.node.value.numpy()
-        return None
+        literal = self.node.literal
+        return None if literal is None or literal.is_elided else literal.numpy()
 
     def __repr__(self) -> str:
         return f"{'weak ' if self.weak else ''}{self.type}"

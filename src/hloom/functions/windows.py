@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hloom.functions.values import NONE, AbstractValue, Array, Const, Tuple
-from hloom.ir import Apply, Constant, Literal, Node, TensorType, dtype
+from hloom.ir import Apply, Constant, Node, TensorType, dtype
 
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
@@ -102,9 +102,9 @@ def _without_constants(node: Node) -> tuple[Node, int]:
 
 
 def _known_number(node: Node) -> int | None:
-    if isinstance(node, Constant) and isinstance(node.value, Literal) and isinstance(node.type, TensorType):
-        return None if node.type.rank else int(node.value.numpy())
-    return None
+    if node.literal is None or not isinstance(node.type, TensorType) or node.rank:
+        return None
+    return int(node.literal.numpy())
 
 
 def _is_same_node(left: Node, right: Node) -> bool:
@@ -117,9 +117,9 @@ def _is_same_node(left: Node, right: Node) -> bool:
         if a is b:
             continue
         if isinstance(a, Constant) and isinstance(b, Constant):
-            if not (isinstance(a.value, Literal) and isinstance(b.value, Literal)) or a.type != b.type:
+            if a.literal is None or b.literal is None or a.type != b.type:
                 return False
-            if not np.array_equal(a.value.numpy(), b.value.numpy()):
+            if not np.array_equal(a.literal.numpy(), b.literal.numpy()):
                 return False
             continue
         if not (isinstance(a, Apply) and isinstance(b, Apply)) or a.opcode != b.opcode or a.type != b.type:

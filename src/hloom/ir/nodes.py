@@ -10,15 +10,15 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from hloom.ir.attributes import EMPTY, Attributes, Referent
+from hloom.ir.literal import Literal
 from hloom.ir.metadata import Metadata, parse_metadata
 from hloom.ir.schema import Op
 from hloom.ir.traits import Trait
 from hloom.ir.types import DType, TensorType, Type
-from hloom.text import Display, Displayed, DisplayTable
+from hloom.text import Display, Displayed, DisplayTable, HloomError
 
 if TYPE_CHECKING:
     from hloom.ir.graph import Graph
-    from hloom.ir.literal import Literal
 
 PARAMETER = "parameter"
 CONSTANT = "constant"
@@ -115,6 +115,41 @@ class Node(Referent, Displayed):
         return value_type.dtype if isinstance(value_type, TensorType) else None
 
     @property
+    def array_type(self) -> TensorType:
+        """The type of an array; raises HloomError for tuples and what has no known type."""
+        value_type = self.type
+        if not isinstance(value_type, TensorType):
+            raise HloomError(f"{self!r} is not an array")
+        return value_type
+
+    @property
+    def known_type(self) -> Type:
+        """The type; raises HloomError where the text gave none."""
+        if self.type is None:
+            raise HloomError(f"the type of {self.name} is not known")
+        return self.type
+
+    @property
+    def element_count(self) -> int:
+        """How many elements an array has at most; 0 for tuples and what has no known type.
+
+        Raises HloomError for unbounded dimensions.
+        """
+        value_type = self.type
+        return value_type.element_count if isinstance(value_type, TensorType) else 0
+
+    @property
+    def literal(self) -> Literal | None:
+        """The value of a constant that is a literal; None for all other nodes."""
+        return None
+
+    @property
+    def splat(self) -> complex | None:
+        """The number that every element of a constant is; None for other constants and nodes."""
+        literal = self.literal
+        return None if literal is None else literal.number
+
+    @property
     def called_graphs(self) -> tuple[Graph, ...]:
         """The graphs its attributes hold or it is, in order, repeats included."""
         attributes = self.attributes
@@ -204,6 +239,10 @@ class Constant(Node):
         self.attributes = attributes
         self.raw_metadata = metadata
         self.graph = graph
+
+    @property
+    def literal(self) -> Literal | None:
+        return self.value if isinstance(self.value, Literal) else None
 
     @property
     def called_graphs(self) -> tuple[Graph, ...]:

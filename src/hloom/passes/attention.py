@@ -15,7 +15,7 @@ from math import inf, prod
 
 from hloom.ir import Node, TensorType
 from hloom.passes.attention_form import STEPS, UNARY, AttentionForm, ScoreStep, repeated
-from hloom.passes.axis_labels import AxisLabels, Label, Value, dims_of, is_float, least_of, sides_of
+from hloom.passes.axis_labels import AxisLabels, Label, Value, is_float, least_of, sides_of
 from hloom.passes.masked_rows import with_finite_scores
 from hloom.passes.softmax import Softmax, SoftmaxSearch, WeightMask
 from hloom.rewrite import Builder, splat_of, used_once
@@ -57,12 +57,12 @@ class _Search:
         """Match either form: the weights are divided by their sums, or the result is."""
         if node.opcode == "dot":
             return self._of_dot(node, None, None, None)
-        labels = tuple(self.axes.fresh(size) for size in dims_of(node))
+        labels = tuple(self.axes.fresh(size) for size in node.dims)
         quotient = self.softmaxes.quotient(node, labels)
         if quotient is None:
             return self._none("it is neither a dot nor a division")
         (dot, inner), total = quotient
-        if dot.opcode != "dot" or len(dims_of(dot)) != len(inner):
+        if dot.opcode != "dot" or len(dot.dims) != len(inner):
             return self._none("what is divided is not a dot")
         return self._of_dot(dot, inner, total, labels)
 
@@ -146,14 +146,14 @@ class _Search:
 
     def _repeated(self, node: Node, batch: Sequence[int]) -> Node:
         """A value for each element of the batch, of one that has size 1 in some of its dimensions."""
-        return repeated(self.build, node, (*[self.axes.sizes[axis] for axis in batch], *dims_of(node)[len(batch) :]))
+        return repeated(self.build, node, (*[self.axes.sizes[axis] for axis in batch], *node.dims[len(batch) :]))
 
     def _term_of_rows(self, term: Value, single: Sequence[int], keys: Label) -> Node:
         """A term, [batch, rows, keys]; for all keys, if it varies over some of the axes that the keys consist of."""
         node, held = self._arranged(term, [*single, *keys], []), [axis in self.axes.whole(term[1]) for axis in keys]
         if any(held) and not all(held):
-            node = repeated(self.build, node, (*dims_of(node)[: len(single)], *(self.axes.sizes[a] for a in keys)))
-        dims = (*dims_of(node)[: len(single)], prod(dims_of(node)[len(single) :]))
+            node = repeated(self.build, node, (*node.dims[: len(single)], *(self.axes.sizes[a] for a in keys)))
+        dims = (*node.dims[: len(single)], prod(node.dims[len(single) :]))
         assert isinstance(node.type, TensorType), "it is an array"
         return self.build.reshape(node, TensorType(node.type.dtype, dims))
 
@@ -162,15 +162,15 @@ class _Search:
     ) -> tuple[tuple[list[Label], list[Label]], tuple[Label, ...]]:
         """The labels of a dot's operands, and of its result, where these are not given."""
         (lhs, lhs_free, lhs_contracted), (rhs, rhs_free, rhs_contracted) = sides_of(dot)
-        sizes = dims_of(dot)
+        sizes = dot.dims
         result = tuple(self.axes.fresh(size) for size in sizes) if result is None else result
-        left: list[Label] = [()] * len(dims_of(dot.operands[0]))
-        right: list[Label] = [()] * len(dims_of(dot.operands[1]))
+        left: list[Label] = [()] * len(dot.operands[0].dims)
+        right: list[Label] = [()] * len(dot.operands[1].dims)
         labels: tuple[list[Label], list[Label]] = (left, right)
         for number, (a, b) in enumerate(zip(lhs, rhs, strict=True)):
             left[a] = right[b] = result[number]
         for a, b in zip(lhs_contracted, rhs_contracted, strict=True):
-            left[a] = right[b] = self.axes.fresh(dims_of(dot.operands[0])[a])
+            left[a] = right[b] = self.axes.fresh(dot.operands[0].dims[a])
         for number, dim in enumerate((*lhs_free, *rhs_free), len(lhs)):
             (left if number < len(lhs) + len(lhs_free) else right)[dim] = result[number]
         return labels, result
@@ -251,8 +251,7 @@ class _Search:
         return None
 
     def _is_shift(self, node: Node, position: int, given: tuple[Value, ...]) -> bool:
-        """Whether it is the shift of a softmax, which cancels: the last step, with a value that is constant over keys.
-        """
+        """Whether it is the shift of a softmax, which cancels: the last step, of a value that is constant over keys."""
         is_last = node is self.last
         return (
             is_last and node.opcode == "subtract" and position == 0 and bool(given)

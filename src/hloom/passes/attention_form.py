@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from hloom.ir import Node, TensorType, dtype
 from hloom.ops import OPS
-from hloom.passes.axis_labels import dims_of
 from hloom.rewrite import Builder
 
 STEPS = ("tanh", "negate", "add", "subtract", "multiply", "divide", "maximum", "minimum")
@@ -69,15 +68,15 @@ class AttentionForm:
         nothing = build.constant(False, truth)
         some = build.op("reduce", kept, nothing, dimensions=(rows,), to_apply=build.reducer("or", truth))
         ones = (1,) * (len(self.dims) - rows)
-        whole = repeated(build, build.reshape(some, TensorType(truth, (*dims_of(some), *ones))), self.dims)
+        whole = repeated(build, build.reshape(some, TensorType(truth, (*some.dims, *ones))), self.dims)
         return build.op("select", whole, result, build.constant(0, result.type))
 
 
 def repeated(build: Builder, node: Node, dims: tuple[int, ...]) -> Node:
     """A value broadcast to these dimensions; it has size 1 in some of them."""
-    if dims == dims_of(node):
+    if dims == node.dims:
         return node
     assert isinstance(node.type, TensorType), "it is an array"
-    kept = tuple(dim for dim, size in enumerate(dims_of(node)) if size == dims[dim])
+    kept = tuple(dim for dim, size in enumerate(node.dims) if size == dims[dim])
     narrow = build.reshape(node, TensorType(node.type.dtype, tuple(dims[dim] for dim in kept)))
     return build.op("broadcast", narrow, type=TensorType(node.type.dtype, dims), dimensions=kept)

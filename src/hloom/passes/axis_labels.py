@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import ml_dtypes
 
-from hloom.ir import Apply, DType, Node, TensorType
+from hloom.ir import Apply, Node
 from hloom.rewrite import splat_of
 
 Label = tuple[int, ...]
@@ -76,7 +76,7 @@ class AxisLabels:
         node, labels = value
         while True:
             if node.opcode == "reshape":
-                inner = self.reshaped(labels, dims_of(node.operands[0]))
+                inner = self.reshaped(labels, node.operands[0].dims)
                 if inner is None:
                     return node, labels
             elif node.opcode == "transpose":
@@ -99,7 +99,7 @@ class AxisLabels:
         return float(splat) if splat is not None and splat.ndim == 0 else None
 
     def term(self, node: Node, labels: tuple[Label, ...]) -> Value:
-        if not node.type or len(dims_of(node)) != len(labels):  # the predicate of a select may be a scalar
+        if not node.type or len(node.dims) != len(labels):  # the predicate of a select may be a scalar
             return node, ()
         return self.stripped((node, labels), through_broadcasts=True, converts=False)
 
@@ -109,22 +109,14 @@ def attribute_of(node: Node, name: str) -> Any:
     return node.attribute(name)
 
 
-def dims_of(node: Node) -> tuple[int, ...]:
-    return node.type.dims if isinstance(node.type, TensorType) else ()
-
-
-def element_of(node: Node) -> DType | None:
-    return node.type.dtype if isinstance(node.type, TensorType) else None
-
-
 def is_float(node: Node) -> bool:
-    element = element_of(node)
+    element = node.dtype
     return element is not None and element.is_float
 
 
 def least_of(scores: Node) -> float:
     """The least finite number of the scores' type."""
-    element = element_of(scores)
+    element = scores.dtype
     assert element is not None and element.is_float, "exponentials are of floating-point numbers"
     return float(cast("Any", ml_dtypes.finfo(element.numpy)).min)
 
@@ -134,6 +126,6 @@ def sides_of(dot: Node) -> list[tuple[Sequence[int], Sequence[int], Sequence[int
     result: list[tuple[Sequence[int], Sequence[int], Sequence[int]]] = []
     for side, operand in zip(("lhs", "rhs"), dot.operands, strict=True):
         batch, contracted = (attribute_of(dot, f"{side}_{name}_dims") for name in ("batch", "contracting"))
-        free = [dim for dim in range(len(dims_of(operand))) if dim not in (*batch, *contracted)]
+        free = [dim for dim in range(len(operand.dims)) if dim not in (*batch, *contracted)]
         result.append((batch, free, contracted))
     return result

@@ -82,8 +82,8 @@ class _Mover:
 
     def wide(self, node: Apply, operands: list[Node], narrow: DType) -> Node:
         build = Builder(node)
-        moved = build.apply(node.op, operands, _type(node).with_dtype(narrow), node.attributes)
-        return build.apply(build.row("convert"), [moved], _type(node))
+        moved = build.apply(node.op, operands, node.array_type.with_dtype(narrow), node.attributes)
+        return build.apply(build.row("convert"), [moved], node.array_type)
 
     def narrow_early(self) -> int:
         """Narrow the operands of data movement instead of its result; returns how often."""
@@ -100,9 +100,9 @@ class _Mover:
             if wide is not None and _is_narrower(narrow, wide):
                 build = Builder(node)
                 operands = [
-                    build.op("convert", given, type=_type(given).with_dtype(narrow)) for given in moved.operands
+                    build.op("convert", given, type=given.array_type.with_dtype(narrow)) for given in moved.operands
                 ]
-                made = build.apply(moved.op, operands, _type(moved).with_dtype(narrow), moved.attributes)
+                made = build.apply(moved.op, operands, moved.array_type.with_dtype(narrow), moved.attributes)
                 self.replace(node, made)
                 pending += operands
                 count += 1
@@ -153,11 +153,6 @@ def _narrowed(constant: Constant, narrow: DType) -> Literal | None:
 def _element(node: Node) -> DType | None:
     array_type = tensor_type(node)
     return None if array_type is None else array_type.dtype
-
-
-def _type(node: Node) -> TensorType:
-    assert isinstance(node.type, TensorType), f"{node!r} is not an array"
-    return node.type
 
 
 register_pass("move-converts", "move data in the narrower of two element types", move_converts)

@@ -17,7 +17,7 @@ from math import prod
 from hloom.ir import Apply, Graph, Module, Node, SliceDimension, TensorType
 from hloom.passes.computation_order import control_predecessors, has_control_dependencies, running_graphs
 from hloom.passes.dce import erase_dead
-from hloom.passes.operand_view import MOST_VIEWS, Label, dims_of, is_split_or_joined, split_view_of, view_of
+from hloom.passes.operand_view import MOST_VIEWS, Label, is_split_or_joined, split_view_of, view_of
 from hloom.passes.pipeline import register_pass, until_settled
 from hloom.passes.rules.dimensions import same_layout
 from hloom.passes.rules.reshape import RESHAPE
@@ -114,7 +114,7 @@ class _Product:
         """Equal for dots that can be merged."""
         labels = [frozenset(self.shared[dim] for dim in dims) - {None} for dims in (self.batch, self.contracted)]
         kept = tuple((name, value) for name, value in self.dot.attributes.items() if not name.endswith("_dims"))
-        return self.source, *labels, _dtype(self.partner), _dtype(self.dot), kept
+        return self.source, *labels, self.partner.dtype, self.dot.dtype, kept
 
     @property
     def byte_count(self) -> int:
@@ -268,7 +268,7 @@ def _product(dot: Apply, side: int, split: bool) -> _Product:
     view = split_view_of(dot.operands[side], {dim for dims in numbers for dim in dims}) if split else None
     source, shared, places = view or view_of(dot.operands[side])
     given, moved = _untransposed(dot.operands[1 - side])
-    sizes = [1 if label is None else dims_of(source)[label] for label in shared]
+    sizes = [1 if label is None else source.dims[label] for label in shared]
     parts: list[tuple[int, ...] | None] = [None] * len(moved)
     for mine, its in zip((*numbers[0], *numbers[1]), (*partner_numbers[0], *partner_numbers[1]), strict=True):
         parts[moved[its]] = places[mine]
@@ -276,7 +276,7 @@ def _product(dot: Apply, side: int, split: bool) -> _Product:
     starts = [sum(1 if part is None else len(part) for part in parts[:dim]) for dim in range(len(parts))]
     given_sizes = [
         (size,) if part is None else tuple(sizes[mine] for mine in part)
-        for size, part in zip(dims_of(given), parts, strict=True)
+        for size, part in zip(given.dims, parts, strict=True)
     ]
     batch, contracted = (tuple(mine for dim in dims for mine in places[dim]) for dims in numbers)
     return _Product(
@@ -288,7 +288,7 @@ def _product(dot: Apply, side: int, split: bool) -> _Product:
 
 def _untransposed(node: Node) -> tuple[Node, list[int]]:
     """What a node is transposed from, and by dimension of the node the dimension there."""
-    order = list(range(len(dims_of(node))))
+    order = list(range(len(node.dims)))
     for _ in range(MOST_VIEWS):
         if node.opcode != "transpose" or "sharding" in node.attributes:
             break
@@ -318,7 +318,7 @@ def _merge(members: Sequence[_Product]) -> list[Node]:
     operand = build.op("concatenate", *pieces, dimensions=(joined,))
     assert isinstance(first.operand.type, TensorType) and isinstance(first.dot.type, TensorType)
     shared = first.operand
-    if first.dims != dims_of(shared):
+    if first.dims != shared.dims:
         shared = build.reshape(shared, TensorType(first.operand.type.dtype, first.dims))
     sides = [shared, operand] if first.side == 0 else [operand, shared]
     named = {}
@@ -328,7 +328,7 @@ def _merge(members: Sequence[_Product]) -> list[Node]:
         named[f"{own}_{name}_dims"] = dims
         named[f"{its}_{name}_dims"] = tuple(axes.index(dim) for dim in dims)
     attributes = {name: value for name, value in first.dot.attributes.items() if not name.endswith("_dims")} | named
-    size = sum(dims_of(piece)[joined] for piece in pieces)
+    size = sum(piece.dims[joined] for piece in pieces)
     order = _result_axes(first)
     free = [first.dims[dim] if dim is not None else size for dim in order]
     product = build.op("dot", *sides, type=TensorType(first.dot.type.dtype, tuple(free)), attributes=attributes)
@@ -336,7 +336,7 @@ def _merge(members: Sequence[_Product]) -> list[Node]:
     results: list[Node] = []
     start = 0
     for member, piece in zip(ordered, pieces, strict=True):
-        limit = start + dims_of(piece)[joined]
+        limit = start + piece.dims[joined]
         bounds = [
             SliceDimension(start, limit) if dim is None else SliceDimension(0, extent)
             for dim, extent in zip(order, free, strict=True)
@@ -374,7 +374,7 @@ def _arranged(build: Builder, member: _Product, first: _Product, axes: Sequence[
     assert isinstance(member.given.type, TensorType)
     dims = tuple(member.size if axis is None else first.dims[axis] for axis in axes)
     element, given = member.given.type.dtype, member.given
-    if member.given_dims != dims_of(given):
+    if member.given_dims != given.dims:
         given = build.reshape(given, TensorType(element, member.given_dims))
     return build.reshape(build.transpose(given, order), TensorType(element, dims))
 
@@ -409,11 +409,6 @@ def _restored(build: Builder, part: Node, member: _Product, first: _Product, ord
         part = build.reshape(part, TensorType(element, tuple(sizes[axis] for axis in given)))
         part = build.transpose(part, places)
     return build.reshape(part, member.dot.type)
-
-
-def _dtype(node: Node) -> object:
-    assert isinstance(node.type, TensorType)
-    return node.type.dtype
 
 
 register_pass("merge-dots", "products that share an operand become one product and its slices", merge_dots, ("bytes",))

@@ -64,7 +64,7 @@ class _Joined:
 
     @property
     def type(self) -> TensorType:
-        first = _type(self.values[0])
+        first = self.values[0].array_type
         dims = list(first.dims)
         if self.is_inserted:
             dims.insert(self.dim, len(self.values))
@@ -214,7 +214,7 @@ class _Plan:
         if first.opcode not in _POINTWISE or len({value.attributes for value in joined.values}) != 1:
             return False
         return all(
-            tensor_type(operand) is not None and _type(operand).dims == _type(first).dims
+            tensor_type(operand) is not None and operand.array_type.dims == first.array_type.dims
             for value in joined.values
             for operand in value.operands
         )
@@ -238,11 +238,15 @@ class _Plan:
         if joined.is_inserted or first.opcode != "slice" or len({value.operands[:1] for value in joined.values}) != 1:
             return None
         source = first.operands[0]
-        if tensor_type(source) is None or _type(source).dims != joined.type.dims or not is_row_major(_type(source)):
+        if (
+            tensor_type(source) is None
+            or source.array_type.dims != joined.type.dims
+            or not is_row_major(source.array_type)
+        ):
             return None
-        size = _type(first).dims[joined.dim]
+        size = first.array_type.dims[joined.dim]
         for number, value in enumerate(joined.values):
-            bounds = [SliceDimension(0, extent) for extent in _type(source).dims]
+            bounds = [SliceDimension(0, extent) for extent in source.array_type.dims]
             bounds[joined.dim] = SliceDimension(number * size, (number + 1) * size)
             if value.attributes["slice"] != tuple(bounds):
                 return None
@@ -265,7 +269,7 @@ def _broadcast_step(joined: _Joined) -> tuple[str, list[_Joined]] | None:
 
 def _reshape_step(joined: _Joined) -> tuple[str, list[_Joined]] | None:
     """Through a reshape that adds or drops dimensions of size 1."""
-    outer, inner = _type(joined.values[0]).dims, _type(joined.values[0].operands[0]).dims
+    outer, inner = joined.values[0].array_type.dims, joined.values[0].operands[0].array_type.dims
     large = [dim for dim, size in enumerate(inner) if size != 1]
     if [inner[dim] for dim in large] != [size for size in outer if size != 1]:
         return None
@@ -285,7 +289,7 @@ def _reduce_step(joined: _Joined) -> tuple[str, list[_Joined]] | None:
     if len(first.operands) != 2 or len({value.operands[1] for value in joined.values}) != 1:
         return None
     reduced = first.attributes["dimensions"]
-    kept = [dim for dim in range(len(_type(first.operands[0]).dims)) if dim not in reduced]
+    kept = [dim for dim in range(len(first.operands[0].array_type.dims)) if dim not in reduced]
     operands = tuple(value.operands[0] for value in joined.values)
     if not joined.is_inserted:
         return "reduce", [_Joined(operands, kept[joined.dim], False)]
@@ -341,9 +345,9 @@ def _carry(loop: Apply, plan: _Plan, groups: list[_Group]) -> None:
 def _join(build: Builder, values: Sequence[Node], group: _Group) -> Node:
     """Values as one array."""
     if group.is_inserted:
-        dims = list(_type(values[0]).dims)
+        dims = list(values[0].array_type.dims)
         dims.insert(group.dim, 1)
-        values = [build.reshape(value, TensorType(_type(value).dtype, tuple(dims))) for value in values]
+        values = [build.reshape(value, TensorType(value.array_type.dtype, tuple(dims))) for value in values]
     return build.op("concatenate", *values, dimensions=(group.dim,))
 
 
@@ -352,7 +356,7 @@ def _split(build: Builder, whole: Node, group: _Group, types: Sequence[Any]) -> 
     size = 1 if group.is_inserted else types[group.elements[0]].dims[group.dim]
     parts: dict[int, Node] = {}
     for number, index in enumerate(group.elements):
-        bounds = [SliceDimension(0, extent) for extent in _type(whole).dims]
+        bounds = [SliceDimension(0, extent) for extent in whole.array_type.dims]
         bounds[group.dim] = SliceDimension(number * size, (number + 1) * size)
         parts[index] = build.reshape(build.op("slice", whole, slice=tuple(bounds)), types[index])
     return parts
@@ -463,11 +467,11 @@ class _Rewritten:
 
 def _repeat(build: Builder, value: Node, joined: _Joined) -> Node:
     """One value for all that are joined."""
-    dims = list(_type(value).dims)
+    dims = list(value.array_type.dims)
     count = len(joined.values)
     dimensions = tuple(dim + (dim >= joined.dim) for dim in range(len(dims)))
     dims.insert(joined.dim, count)
-    made = build.op("broadcast", value, type=TensorType(_type(value).dtype, tuple(dims)), dimensions=dimensions)
+    made = build.op("broadcast", value, type=TensorType(value.array_type.dtype, tuple(dims)), dimensions=dimensions)
     return build.reshape(made, joined.type)
 
 
@@ -475,21 +479,16 @@ def _wide_broadcast(build: Builder, operand: Node, joined: _Joined, needed: _Joi
     """A broadcast of joined values, of which the operand is the array."""
     first = joined.values[0]
     dimensions = list(first.attributes["dimensions"])
-    dims = list(_type(first).dims)
+    dims = list(first.array_type.dims)
     if needed.is_inserted:
         dimensions = [dim + (dim >= joined.dim) for dim in dimensions]
         dimensions.insert(needed.dim, joined.dim)
         dims.insert(joined.dim, len(joined.values))
     else:
         dims = list(joined.type.dims)
-    array_type = TensorType(_type(first).dtype, tuple(dims))
+    array_type = TensorType(first.array_type.dtype, tuple(dims))
     made = build.op("broadcast", operand, type=array_type, dimensions=tuple(dimensions))
     return build.reshape(made, joined.type)
-
-
-def _type(node: Node) -> TensorType:
-    assert isinstance(node.type, TensorType), f"{node!r} is not an array"
-    return node.type
 
 
 register_pass("carry-concatenations", "loops carry one array for those that they concatenate", carry_concatenations)

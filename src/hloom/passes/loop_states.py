@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from hloom.ir import Apply, Attributes, Graph, Node, TupleSharding, TupleType, Type, Uniform
+from hloom.ir import Apply, Attributes, Graph, Node, TupleSharding, TupleType, Uniform
 from hloom.ops import OPS
 from hloom.passes.pipeline import rules_pass
 from hloom.passes.rules.loop_state import is_element
@@ -34,7 +34,7 @@ def widen_loop(loop: Apply, added: Sequence[Node]) -> tuple[Apply, list[Node]]:
     graph, start, state_type, body = loop.graph, loop.operands[0], loop.type, loop.attributes["body"]
     assert isinstance(state_type, TupleType), f"{loop!r} has no tuple for a state"
     width = len(state_type.elements)
-    wider = TupleType([*state_type.elements, *map(_type, added)])
+    wider = TupleType([*state_type.elements, *[node.known_type for node in added]])
     shardings = [node.attributes.get("sharding") for node in added]
     values = [*(initial_element(loop, index) for index in range(width)), *added]
     attributes = _wider(start.attributes, shardings) if start.opcode == "tuple" else {}
@@ -51,7 +51,7 @@ def widen_loop(loop: Apply, added: Sequence[Node]) -> tuple[Apply, list[Node]]:
         for index, node in enumerate(added, width)
     ]
     body.set_operands(root, [*root.operands, *elements])
-    body.set_type(root, TupleType([*(elements_of(root.type) or ()), *map(_type, elements)]))
+    body.set_type(root, TupleType([*(elements_of(root.type) or ()), *[node.known_type for node in elements]]))
     body.set_attributes(root, _wider(root.attributes, shardings))
     made = _replace(loop, whole, wider, _wider(loop.attributes, shardings))
     if start.opcode == "tuple" and not start.is_used:
@@ -103,11 +103,6 @@ def _replace(loop: Apply, state: Node, state_type: TupleType, attributes: Attrib
 def _element(graph: Graph, node: Node, index: int, before: Node) -> Node:
     types = elements_of(node.type)
     return graph.add_apply(OPS[_GET], [node], types[index] if types else None, {"index": index}, before=before)
-
-
-def _type(node: Node) -> Type:
-    assert node.type is not None, f"{node!r} has no type"
-    return node.type
 
 
 def wider_attributes(attributes: Attributes, count: int) -> Attributes:

@@ -17,7 +17,7 @@ import numpy as np
 
 from hloom.ir import Node, TensorType
 from hloom.passes.attention_form import ScoreStep, repeated
-from hloom.passes.axis_labels import dims_of, is_float, least_of
+from hloom.passes.axis_labels import is_float, least_of
 from hloom.rewrite import Builder, array_value
 
 LEAST_MASKED = -1e30
@@ -98,5 +98,5 @@ def _combined(build: Builder, opcode: str, left: Node, right: Node | None) -> No
     """Truth values of two arrays that have size 1 where they do not vary."""
     if right is None:
         return left
-    dims = tuple(max(sizes) for sizes in zip(dims_of(left), dims_of(right), strict=True))
+    dims = tuple(max(sizes) for sizes in zip(left.dims, right.dims, strict=True))
     return build.op(opcode, repeated(build, left, dims), repeated(build, right, dims))

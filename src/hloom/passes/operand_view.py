@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from hloom.ir import Apply, Node, TensorType, node_axes
+from hloom.ir import Apply, Node, node_axes
 
 MOST_VIEWS = 8
 """The maximum number of stacked transposes and reshapes to look through."""
@@ -21,7 +21,7 @@ Places = dict[int, tuple[int, ...]]
 
 def view_of(node: Node) -> tuple[Node, tuple[Label, ...], Places]:
     """The value that a node is a view of, and the value's dimension for each dimension of the node."""
-    labels: list[Label] = [dim if size != 1 else None for dim, size in enumerate(dims_of(node))]
+    labels: list[Label] = [dim if size != 1 else None for dim, size in enumerate(node.dims)]
     order: list[Label] = list(labels)
     for _ in range(MOST_VIEWS):
         if node.opcode != "transpose" and (node.opcode != "reshape" or _large(node) != _large(node.operands[0])):
@@ -68,7 +68,7 @@ def split_view_of(node: Node, fixed: Collection[int]) -> tuple[Node, tuple[Label
 
 def _blocks(source: Node, chain: Sequence[Node]) -> list[_Block] | None:
     """How transposes and reshapes map a value's dimensions; None if a part of one is moved separately."""
-    sizes = dims_of(source)
+    sizes = source.dims
     if 0 in sizes:
         return None
     blocks: list[_Block] | None = [_Block(1, () if size == 1 else (dim,)) for dim, size in enumerate(sizes)]
@@ -76,7 +76,7 @@ def _blocks(source: Node, chain: Sequence[Node]) -> list[_Block] | None:
         if node.opcode == "transpose":
             blocks = _transposed(blocks, node.attributes["dimensions"])
         else:
-            blocks = _reshaped(blocks, sizes, dims_of(node))
+            blocks = _reshaped(blocks, sizes, node.dims)
         if blocks is None:
             return None
     return blocks
@@ -137,11 +137,5 @@ def is_split_or_joined(node: Node) -> bool:
     return False
 
 
-def dims_of(node: Node) -> tuple[int, ...]:
-    """The dimensions of an array."""
-    assert isinstance(node.type, TensorType), f"{node!r} is not an array"
-    return node.type.dims
-
-
 def _large(node: Node) -> list[int]:
-    return [size for size in dims_of(node) if size != 1]
+    return [size for size in node.dims if size != 1]

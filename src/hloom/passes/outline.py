@@ -322,7 +322,7 @@ def _make(module: Module, repeated: _RepeatedSequence) -> Graph:
                 _copy_spread(graph, operand, mapping)
         graph.copy_nodes([node], mapping)
     results = [mapping[nodes[offset]] for offset in repeated.results]
-    types = TupleType([_type(result) for result in results])
+    types = TupleType([result.known_type for result in results])
     graph.set_output(results[0] if len(results) == 1 else graph.add_apply(OPS["tuple"], results, types))
     for stretch, given in zip(stretches, operands, strict=True):
         _move_operands(stretch, given)
@@ -366,11 +366,6 @@ def _call(graph: Graph, repeated: _RepeatedSequence, nodes: Sequence[Node]) -> N
         owner.replace_uses(node, taken)
     for node in reversed(nodes):
         owner.erase(node)
-
-
-def _type(node: Node) -> Any:
-    assert node.type is not None, f"{node!r} has no type"
-    return node.type
 
 
 register_pass("outline", "make one computation of instructions that are written several times", outline)

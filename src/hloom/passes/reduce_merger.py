@@ -97,7 +97,7 @@ def _merge(graph: Graph, members: Sequence[Apply]) -> None:
 def _computation(build: Builder, members: Sequence[Apply]) -> Graph:
     """A computation that does what those of several reductions do, each with its own pair of values."""
     made = build.new_graph("merged_reduction")
-    scalars = [TensorType(_element(member.operands[0]).dtype) for member in members]
+    scalars = [TensorType(member.operands[0].array_type.dtype) for member in members]
     left = [made.add_parameter(scalar, f"accumulated{number}") for number, scalar in enumerate(scalars)]
     right = [made.add_parameter(scalar, f"value{number}") for number, scalar in enumerate(scalars)]
     results: list[Node] = []
@@ -108,11 +108,6 @@ def _computation(build: Builder, members: Sequence[Apply]) -> Graph:
         results.append(mapping[called.root])
     made.set_output(made.add_apply(OPS["tuple"], results, TupleType(scalars)))
     return made
-
-
-def _element(node: Node) -> TensorType:
-    assert isinstance(node.type, TensorType), f"{node!r} is not an array"
-    return node.type
 
 
 register_pass(

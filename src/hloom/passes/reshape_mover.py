@@ -103,7 +103,7 @@ class _Form:
     def below(cls, user: Node) -> _Form | None:
         """The form in which a user takes what a region computes."""
         is_reshape = _is_reshape(user)
-        if user.is_output or not (is_reshape or _is_transpose(user)) or not is_row_major(_type(user)):
+        if user.is_output or not (is_reshape or _is_transpose(user)) or not is_row_major(user.array_type):
             return None
         return cls(user.dims, None if is_reshape else inverse(user.attributes["dimensions"]))
 
@@ -336,18 +336,13 @@ def _is_transpose(node: Node) -> bool:
 
 def _resized(node: Node, dims: Dimensions) -> TensorType:
     """The type of a node in other dimensions, with a layout where the node has one."""
-    array_type = _type(node)
+    array_type = node.array_type
     layout = None if array_type.layout is None else default_layout(len(dims))
     return TensorType(array_type.dtype, dims).with_layout(layout)
 
 
-def _type(node: Node) -> TensorType:
-    assert isinstance(node.type, TensorType), f"{node!r} is not an array"
-    return node.type
-
-
 def _byte_count(node: Node) -> int:
-    return _type(node).byte_count
+    return node.array_type.byte_count
 
 
 register_pass("sink-reshapes", "reshapes and transposes sink below elementwise instructions", sink_reshapes, ("rows",))

@@ -68,7 +68,7 @@ class _Sinker:
         if before in self.groups:
             self.groups[before].pop(node, None)
         sources = tuple(operand.operands[0] for operand in node.operands)
-        key = self.keys[node] = (node.opcode, node.attributes, _type(node).dtype, sources)
+        key = self.keys[node] = (node.opcode, node.attributes, node.array_type.dtype, sources)
         self.groups.setdefault(key, {})[node] = None
         return key
 
@@ -82,8 +82,8 @@ class _Sinker:
                 return False
             if operand.attributes["slice"] != first.attributes["slice"]:
                 return False
-            source = _type(operand.operands[0])
-            if source.dims != _type(first.operands[0]).dims or not is_row_major(source):
+            source = operand.operands[0].array_type
+            if source.dims != first.operands[0].array_type.dims or not is_row_major(source):
                 return False
         return True
 
@@ -99,7 +99,7 @@ class _Sinker:
         first = min(members, key=_Position)
         build = Builder(first)
         sources = [operand.operands[0] for operand in first.operands]
-        wide_type = TensorType(_type(first).dtype, _type(sources[0]).dims)
+        wide_type = TensorType(first.array_type.dtype, sources[0].array_type.dims)
         wide = build.apply(first.op, sources, wide_type, first.attributes)
         users: dict[Node, None] = {}
         for member in members:
@@ -124,13 +124,8 @@ class _Position:
 
 def _is_worth(members: list[Apply]) -> bool:
     """Whether several different slices have as many elements together as the arrays that they are of."""
-    sizes = {member.operands[0].attributes["slice"]: _type(member).element_count for member in members}
-    return len(sizes) > 1 and sum(sizes.values()) >= _type(members[0].operands[0].operands[0]).element_count > 0
-
-
-def _type(node: Node) -> TensorType:
-    assert isinstance(node.type, TensorType), f"{node!r} is not an array"
-    return node.type
+    sizes = {member.operands[0].attributes["slice"]: member.array_type.element_count for member in members}
+    return len(sizes) > 1 and sum(sizes.values()) >= members[0].operands[0].operands[0].array_type.element_count > 0
 
 
 register_pass("sink-slices", "elementwise instructions on slices become one, sliced afterwards", sink_slices)

@@ -8,7 +8,7 @@ from itertools import permutations
 from math import inf, prod
 
 from hloom.ir import Node, TensorType, dtype, literal_of
-from hloom.passes.axis_labels import AxisLabels, Label, Value, attribute_of, dims_of, element_of
+from hloom.passes.axis_labels import AxisLabels, Label, Value, attribute_of
 from hloom.rewrite import Builder, array_value, splat_of, used_once
 
 MOST_PERMUTED = 4
@@ -122,7 +122,7 @@ class SoftmaxSearch:
         """Which numbers of a value a select replaces, that takes it where the test is true (`is_chosen`), or false."""
         while test.opcode == "not":
             test, is_chosen = test.operands[0], not is_chosen
-        if len(dims_of(test)) != len(labels):
+        if len(test.dims) != len(labels):
             return None
         if test.opcode == "is-finite" and is_chosen:
             return "NaN" if self.axes.same(self.axes.stripped((test.operands[0], labels)), value) else None
@@ -159,7 +159,7 @@ class SoftmaxSearch:
         node, labels = self.axes.stripped((node, labels), through_broadcasts=True)
         if node.opcode == "select" and [self.axes.number(operand, labels) for operand in node.operands[1:]] == [1, 0]:
             return self.axes.term(node.operands[0], labels)
-        if node.opcode == "convert" and element_of(node.operands[0]) is dtype("pred"):
+        if node.opcode == "convert" and node.operands[0].dtype is dtype("pred"):
             return self.axes.term(node.operands[0], labels)
         if not isinstance(node.type, TensorType) or node.type.element_count > MOST_TRUTHS:
             return None
@@ -224,11 +224,11 @@ class SoftmaxSearch:
         if node.opcode != "reduce" or len(node.operands) != 2 or next(iter(node.called_graphs)).root.opcode != "add":
             return None
         reduced: Sequence[int] = attribute_of(node, "dimensions")
-        sizes = [dims_of(node.operands[0])[dim] for dim in reduced]
+        sizes = [node.operands[0].dims[dim] for dim in reduced]
         count = next((n for n in range(len(keys) + 1) if self.axes.size(keys[:n]) == prod(sizes)), None)
         over = None if count is None else self.axes.reshaped([keys[:count]], sizes)
         if over is None or splat_of(node.operands[1]) != 0:
             return None
         given, taken = iter(labels), dict(zip(reduced, over, strict=True))
-        inner = tuple(taken[dim] if dim in taken else next(given) for dim in range(len(dims_of(node.operands[0]))))
+        inner = tuple(taken[dim] if dim in taken else next(given) for dim in range(len(node.operands[0].dims)))
         return self.axes.stripped((node.operands[0], inner)), keys[count:]

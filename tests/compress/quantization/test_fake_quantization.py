@@ -10,7 +10,6 @@ import pytest
 import hloom
 from hloom import autodiff
 from hloom.compress.quantization import FakeQuantization, fake_quantize
-from hloom.compress.quantization.insertion_point import array_type
 from hloom.text import HloomError
 from tests.compress.quantization.programs import lowered
 
@@ -60,8 +59,8 @@ def test_a_program_of_floats_that_rounds_as_the_quantised_one(name: str, recipe:
     made = hloom.quantize(module, **options)
     fake = fake_quantize(made)
     given = fake.convert(arrays)
-    types = [array_type(parameter) for parameter in fake.module.entry.parameters]
-    assert types[: len(arrays)] == [array_type(parameter) for parameter in module.entry.parameters]
+    types = [parameter.array_type for parameter in fake.module.entry.parameters]
+    assert types[: len(arrays)] == [parameter.array_type for parameter in module.entry.parameters]
     narrow = made.convert(arrays)
     assert all(np.array_equal(a, b) for a, b in zip(fake.quantized(given), narrow, strict=True))
     (after,), (expected,) = hloom.run(fake.module, given).outputs, hloom.run(made.module, narrow).outputs

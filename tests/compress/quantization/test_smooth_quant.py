@@ -14,7 +14,6 @@ import pytest
 
 import hloom
 from hloom.compress.quantization import gptq, report
-from hloom.compress.quantization.insertion_point import array_type
 from hloom.text import HloomError
 from tests.compress.quantization.programs import ARGUMENTS, lowered, normal
 
@@ -78,7 +77,10 @@ def relative(y: np.ndarray, original: np.ndarray) -> float:
         ({"smoothing": 0.5}, "smoothing is for products of narrow types"),
         ({"smoothing": 0.5, "activations": "dynamic"}, "smoothing needs inputs to measure activations on"),
         ({"smoothing": 1.5, "activations": "dynamic", "calibration": [[]]}, "1.5 is not a valid smoothing alpha"),
-        ({"smoothing": float("nan"), "activations": "dynamic", "calibration": [[]]}, "nan is not a valid smoothing alpha"),
+        (
+            {"smoothing": float("nan"), "activations": "dynamic", "calibration": [[]]},
+            "nan is not a valid smoothing alpha",
+        ),
         ({"smoothing": "much", "activations": "dynamic", "calibration": [[]]}, "'much' is not a smoothing option"),
     ],
 )
@@ -144,7 +146,7 @@ def test_a_smoothed_program_computes_the_same(name: str, alpha: float | str):
     smoothing = made.smoothing
     assert smoothing is not None and smoothing.activations
     converted = smoothing.convert(arrays)
-    assert [array.shape for array in converted] == [array_type(p).dims for p in smoothing.module.entry.parameters]
+    assert [array.shape for array in converted] == [p.array_type.dims for p in smoothing.module.entry.parameters]
     original = hloom.run(module, arrays).outputs
     assert not hloom.compare(hloom.run(smoothing.module, converted).outputs, original, rtol=1e-4)
 

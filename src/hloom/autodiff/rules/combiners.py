@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hloom.autodiff.emitter import Emitter, array_type, ordered
-from hloom.ir import Apply, Constant, Graph, Literal, Node, TensorType, Trait, TupleType, without_layout
+from hloom.ir import Apply, Graph, Node, TensorType, Trait, TupleType, without_layout
 from hloom.ops import INLINABLE
 from hloom.text import Unsupported
 
@@ -41,8 +41,8 @@ def on_arrays(emitter: Emitter, graph: Graph, arguments: Sequence[Node]) -> list
 
 
 def _on_arrays(emitter: Emitter, node: Node, values: dict[Node, Any], dims: Sequence[int]) -> Any:
-    if isinstance(node, Constant) and isinstance(node.value, Literal) and isinstance(node.type, TensorType):
-        return emitter.broadcast(emitter.literal(node.value), dims)
+    if node.literal is not None and isinstance(node.type, TensorType):
+        return emitter.broadcast(emitter.literal(node.literal), dims)
     assert isinstance(node, Apply), f"{node!r} in a computation of scalars"
     operands = [values[operand] for operand in node.operands]
     if node.opcode == "tuple":

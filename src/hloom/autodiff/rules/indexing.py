@@ -16,7 +16,7 @@ from hloom.autodiff.rules.combiners import expanded, on_arrays
 from hloom.autodiff.rules.reduction import DIRECT, extreme_bound
 from hloom.autodiff.shift_invariance import Moved, follow_shape
 from hloom.autodiff.table import absorption, rules, transposition
-from hloom.ir import Apply, Constant, Graph, Literal, Node, SliceDimension, TensorType, Trait, TupleType
+from hloom.ir import Apply, Constant, Graph, Node, SliceDimension, TensorType, Trait, TupleType
 from hloom.ops import EXTREMES, reducer_of, with_trait
 
 
@@ -151,12 +151,12 @@ def _are_limits(node: Node, limits: Sequence[int], vector: int) -> bool:
     while isinstance(node, Apply) and node.opcode in ("broadcast", "reshape"):
         chain.append(node)
         node = node.operands[0]
-    if not isinstance(node, Constant) or not isinstance(node.value, Literal) or array_type(node).rank != 1:
+    if node.literal is None or node.rank != 1:
         return False
     moved: Moved | None = Moved(1, 0, (0,))
     for step in reversed(chain):
         moved = moved and follow_shape(step, moved)
-    return moved is not None and moved.dims == (vector,) and node.value.numpy().tolist() == list(limits)
+    return moved is not None and moved.dims == (vector,) and node.literal.numpy().tolist() == list(limits)
 
 
 MOST_COMPARED = 50
@@ -210,10 +210,10 @@ def are_within(indices: Node, limit: int) -> bool:
     """Whether indices are known to be between 0 and a limit: constants, counts, and what is clamped."""
     node = indices
     for _ in range(20):
-        if isinstance(node, Constant) and isinstance(node.value, Literal):
-            if node.value.is_elided:
+        if node.literal is not None:
+            if node.literal.is_elided:
                 return False
-            values = node.value.numpy()
+            values = node.literal.numpy()
             return not values.size or (int(values.min()) >= 0 and int(values.max()) <= limit)
         if node.opcode == "iota":
             return array_type(node).dims[node.attributes["iota_dimension"]] - 1 <= limit

@@ -193,7 +193,7 @@ def prune_with(module: Module, weights: Mapping[str, Any] | Sequence[Any], optio
         PrunedWeight(
             parameter.name,
             parameter.number,
-            _array_type(parameter).with_layout(None),
+            parameter.array_type.with_layout(None),
             mask,
             dims,
             tuple(dict.fromkeys(use.node.name for use in uses)),
@@ -231,11 +231,6 @@ def _within(within: str | None, method: str, pattern: Pattern) -> str:
     return within or default
 
 
-def _array_type(parameter: Parameter) -> TensorType:
-    assert isinstance(parameter.type, TensorType), "weights are arrays"
-    return parameter.type
-
-
 def _reason_against(type_: TensorType) -> str | None:
     """Why a parameter of a type is not to be pruned; None where it is."""
     if not type_.is_static:
@@ -249,13 +244,13 @@ def _dims(
     parameter: Parameter, uses: Sequence[WeightUse], pattern: Pattern, within: str, method: str
 ) -> tuple[MatrixDims, str | None]:
     """How products read a weight, and why it cannot be pruned so, where it cannot."""
-    dims, reason = matrix_dims(_array_type(parameter), uses)
+    dims, reason = matrix_dims(parameter.array_type, uses)
     if pattern is None and within != "output" and method != "wanda":
         return dims, None
     if reason is None and method == "wanda":
         reason = reason_against_wanda(parameter, [use for use in uses if use.node.opcode != "gather"])
     if reason is None and isinstance(pattern, GroupPattern):
-        summed = math.prod(_array_type(parameter).dims[dim] for dim in dims.summed)
+        summed = math.prod(parameter.array_type.dims[dim] for dim in dims.summed)
         if summed % pattern.size:
             reason = f"a product sums over {summed} of its elements, which are not groups of {pattern.size}"
     return dims, reason

@@ -18,7 +18,7 @@ from hloom.compress.pruning.dimension_dependency import Blocked, Coupling, LeafD
 from hloom.compress.pruning.removal import Kept
 from hloom.compress.pruning.removed_columns import RemovedColumns
 from hloom.compress.pruning.removed_values import UNKNOWN, MissedTerm, Removed
-from hloom.compress.quantization import InsertionPoint, array_type
+from hloom.compress.quantization import InsertionPoint
 from hloom.ir import DTYPES, TensorType, TupleType
 
 
@@ -51,7 +51,7 @@ class ReductionCorrection:
         term = writer.op(node.opcode, *inputs, type=node.type, **node.attributes)
         combined = self._reducer()
         if combined == "add" and removed > 1:
-            term = writer.multiply(term, writer.splat(removed, array_type(term).with_layout(None)))
+            term = writer.multiply(term, writer.splat(removed, term.array_type.with_layout(None)))
         total = writer.op(combined, node, term)
         users = [user for user in node.users if user is not total]
         graph.move_before(node, total)
@@ -120,7 +120,7 @@ class OutputPadding:
             if leaf != self.at.leaf:
                 continue
             joined = writer.op("concatenate", output, column, dimensions=(self.at.dim,))
-            type_ = array_type(joined).with_layout(None)
+            type_ = joined.array_type.with_layout(None)
             outputs[number] = writer.op(
                 "gather",
                 joined,
@@ -134,6 +134,6 @@ class OutputPadding:
             )
         if is_tuple:
             self.graph.set_operands(root, outputs)
-            self.graph.set_type(root, TupleType([array_type(output) for output in outputs]))
+            self.graph.set_type(root, TupleType([output.array_type for output in outputs]))
         else:
             self.graph.set_output(outputs[0])

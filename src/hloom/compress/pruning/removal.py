@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hloom.compress.pruning.dimension_dependency import LeafDim, OperandDim, convolution_groups
-from hloom.compress.quantization import InsertionPoint, array_type, write_entry_layout
+from hloom.compress.quantization import InsertionPoint, write_entry_layout
 from hloom.distribute.propagation import DataflowGraph
 from hloom.ir import (
     DTYPES,
@@ -42,7 +42,7 @@ def remove_positions(
     former = tuple(module.entry.parameters)
     before = {node: node.type for graph in dataflow.graphs for node in graph.nodes}
     grouped = {
-        node: (groups, array_type(node.operands[0]).dims)
+        node: (groups, node.operands[0].array_type.dims)
         for graph in dataflow.graphs
         for node in graph.nodes
         if isinstance(node, Apply) and node.opcode == "convolution" and (groups := convolution_groups(node)[0]) > 1
@@ -129,7 +129,7 @@ def _group_counts(convolution: Apply, groups: int, dims: Sequence[int]) -> dict[
     are_features = (convolution.attribute("feature_group_count") or 1) > 1
     name = "feature_group_count" if are_features else "batch_group_count"
     dim = convolution_groups(convolution)[1][0][1]
-    return {name: array_type(convolution.operands[0]).dims[dim] * groups // dims[dim]}
+    return {name: convolution.operands[0].array_type.dims[dim] * groups // dims[dim]}
 
 
 def _cut(part: SliceDimension, positions: np.ndarray | None) -> SliceDimension:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from hloom.compress.pruning.dimension_dependency import Blocked, Coupling, LeafDim, OperandDim
 from hloom.compress.pruning.removal import Kept
 from hloom.compress.pruning.removed_values import UNIFORM, Removed, is_same_dim, operand_dims
-from hloom.compress.quantization import InsertionPoint, array_type
+from hloom.compress.quantization import InsertionPoint
 from hloom.distribute.propagation import Equation
 from hloom.ir import Apply, Graph, Node, SliceDimension, TensorType
 
@@ -119,7 +119,7 @@ class RemovedColumns:
 
 def _first(writer: InsertionPoint, node: Node, dim: int | None) -> Node:
     """The first position of a dimension along which all are equal."""
-    type_ = array_type(node).with_layout(None)
+    type_ = node.array_type.with_layout(None)
     parts = [SliceDimension(0, 1 if at == dim else size, 1) for at, size in enumerate(type_.dims)]
     sizes = [1 if at == dim else size for at, size in enumerate(type_.dims)]
     return writer.op("slice", node, type=TensorType(type_.dtype, sizes), slice=tuple(parts))

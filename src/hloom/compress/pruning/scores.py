@@ -45,7 +45,7 @@ def input_norms(
     `module` is in canonical form; weights are by number. Numpy computes the activations; in loops the elements of a
     stack that a round reads get the norms of that round. Raises HloomError where numpy cannot compute the program.
     """
-    squares = {number: np.zeros(dims_of(module.entry.parameters[number])) for number in uses}
+    squares = {number: np.zeros(module.entry.parameters[number].dims) for number in uses}
     readers: dict[Node, list[tuple[int, WeightUse, list[Apply]]]] = {}
     for number, many in uses.items():
         for use in many:
@@ -78,12 +78,6 @@ def input_norms(
             name = module.entry.parameters[number].name
             raise HloomError(f"an input of {name} is NaN or infinite on the inputs of the calibration")
     return {number: np.sqrt(values) for number, values in squares.items()}
-
-
-def dims_of(node: Node) -> tuple[int, ...]:
-    """The dimensions of an array."""
-    assert isinstance(node.type, TensorType), "only arrays are weights"
-    return node.type.dims
 
 
 def _convolution_squares(node: Apply, kernel: Sequence[int], image: np.ndarray) -> np.ndarray:

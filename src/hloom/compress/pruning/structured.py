@@ -15,7 +15,7 @@ from hloom.compress.pruning.options import StructuredPruningOptions
 from hloom.compress.pruning.reduction_correction import OutputPadding, ReductionCorrection
 from hloom.compress.pruning.removal import remove_positions
 from hloom.compress.pruning.removed_values import Removed, missed_terms, removed_values
-from hloom.compress.pruning.scores import dims_of, magnitudes
+from hloom.compress.pruning.scores import magnitudes
 from hloom.compress.pruning.separation import separate_uses
 from hloom.compress.pruning.stacked_layers import StackedLayers, stacked_layers
 from hloom.compress.pruning.weight_arrays import check_count, checked, keys_of
@@ -172,7 +172,7 @@ def prune_structured_with(
         if parameter.number not in arrays:
             exclusions.append(Exclusion(parameter.name, "no array is given for it"))
             continue
-        sizes = dims_of(parameter)
+        sizes = parameter.dims
         for dim in _free_dims(parameter, uses):
             reason = search.add(parameter, dim, options.axes, readers) if sizes[dim] > 1 else None
             if reason is not None:

@@ -36,7 +36,6 @@ from hloom.compress.quantization.gptq import GptqRounding as GptqRounding
 from hloom.compress.quantization.gptq import gptq as gptq
 from hloom.compress.quantization.gptq import round_by_gptq as round_by_gptq
 from hloom.compress.quantization.insertion_point import InsertionPoint as InsertionPoint
-from hloom.compress.quantization.insertion_point import array_type as array_type
 from hloom.compress.quantization.noise import Noise as Noise
 from hloom.compress.quantization.options import ACTIVATIONS as ACTIVATIONS
 from hloom.compress.quantization.options import GRANULARITIES as GRANULARITIES

@@ -23,7 +23,7 @@ from hloom.compress.quantization.cache_flow import (
     is_write,
     rows_of,
 )
-from hloom.compress.quantization.insertion_point import InsertionPoint, array_type, packed
+from hloom.compress.quantization.insertion_point import InsertionPoint, packed
 from hloom.compress.quantization.kv_cache import CacheLayout, row_blocks
 from hloom.compress.quantization.quantized_value import SCALE, QuantizedValue, dequantize, move
 from hloom.compress.quantization.row_quantization import quantize_in_program
@@ -93,7 +93,7 @@ class CacheRewriter:
     def _narrow(self, node: Node, layout: CacheLayout, blocks: tuple[int, ...], before: Node) -> QuantizedValue:
         """A value in its narrow type, quantised in front of an instruction if it is not narrow."""
         held = self.values.get(node)
-        if held is not None and held.blocks[SCALE] == blocks and array_type(held.node).dtype is _element(layout):
+        if held is not None and held.blocks[SCALE] == blocks and held.node.array_type.dtype is _element(layout):
             return held
         wide = node if held is None else dequantize(held, before)
         return quantize_in_program(wide, layout.format.number_format, blocks, before)
@@ -110,7 +110,7 @@ class CacheRewriter:
 
     def _write(self, node: Apply, layout: CacheLayout) -> None:
         graph, point = node.graph, InsertionPoint(node.graph, node)
-        type_ = array_type(node).with_layout(None)
+        type_ = node.array_type.with_layout(None)
         values, scales = list(node.operands), list(node.operands)
         for operand_index in (*bases_of(node), *rows_of(node)):
             is_base = operand_index in bases_of(node)
@@ -120,7 +120,7 @@ class CacheRewriter:
         attributes = dict(node.attributes)
         if node.opcode == "select":
             scales[0] = _chosen_once(point, node.operands[0], layout.blocks)
-        scale_type = array_type(scales[1 if node.opcode == "select" else 0])
+        scale_type = scales[1 if node.opcode == "select" else 0].array_type
         made = TensorType(scale_type.dtype, scale_dims(type_.dims, layout.blocks))
         if node.opcode == "scatter":
             attributes["to_apply"] = self._assignment(scale_type.dtype)
@@ -129,7 +129,7 @@ class CacheRewriter:
             node.op, scales, made, attributes, f"{node.name}.{SCALE}", before=node, metadata=node.raw_metadata
         )
         graph.set_operands(node, values)
-        graph.set_type(node, packed(array_type(node).with_dtype(_element(layout))))
+        graph.set_type(node, packed(node.array_type.with_dtype(_element(layout))))
         self.values[node] = QuantizedValue(node, {SCALE: scale}, {SCALE: layout.blocks}, type_)
 
     def _assignment(self, element: DType) -> Graph:
@@ -224,7 +224,7 @@ class CacheRewriter:
                 self._name(name, value, _element_of(node, number, value, before=name))
 
     def _name(self, name: Node, value: QuantizedValue, scale: Node) -> None:
-        name.graph.set_type(name, array_type(value.node))
+        name.graph.set_type(name, value.node.array_type)
         self.values[name] = QuantizedValue(name, {SCALE: scale}, value.blocks, value.type)
 
     def _operand(self, start: Node, slots: Sequence[CacheSlot]) -> Node:
@@ -299,7 +299,7 @@ class CacheRewriter:
             if not outputs:
                 entry.set_output(dequantize(self.values[root], None))
                 return
-            root = entry.add_apply(OPS[TUPLE], [root], TupleType([array_type(root)]), {})
+            root = entry.add_apply(OPS[TUPLE], [root], TupleType([root.array_type]), {})
             entry.set_output(root)
         self._tuple(root, outputs)
         width = len(root.operands)
@@ -318,7 +318,7 @@ def _element(layout: CacheLayout) -> DType:
 
 def _chosen_once(point: InsertionPoint, mask: Node, blocks: Sequence[int]) -> Node:
     """A mask with one element per block."""
-    dims = array_type(mask).dims
+    dims = mask.array_type.dims
     if not dims or all(block == 1 for block in blocks):
         return mask
     cuts = tuple(SliceDimension(0, size, block) for size, block in zip(dims, blocks, strict=True))

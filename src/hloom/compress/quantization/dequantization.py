@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from hloom.compress.quantization.insertion_point import array_type, packed
+from hloom.compress.quantization.insertion_point import packed
 from hloom.compress.quantization.quantized_value import QuantizedValue, companion_type, dequantize, mask, move
 from hloom.compress.quantization.weights import branch_parameters, conditional_of, elements, invariant_indices, loop_of
 from hloom.ir import (
@@ -39,7 +39,7 @@ def add_companions(
     They are put before `first`, the entry's first instruction.
     """
     entry = parameter.graph
-    entry.set_type(parameter, packed(array_type(parameter).with_dtype(element)))
+    entry.set_type(parameter, packed(parameter.array_type.with_dtype(element)))
     made: dict[str, Parameter] = {}
     for name, (companion_element, dims) in companions.items():
         type_ = companion_type(dims, companion_element)
@@ -198,15 +198,15 @@ def _through_branch_operands(value: QuantizedValue, operands: Apply) -> list[Qua
     graph.set_operands(operands, [*operands.operands, *value.companions.values()])
     for holder in (operands, *parameters):
         assert isinstance(holder.type, TupleType), "a tuple is passed on"
-        types = [*holder.type.elements, *(array_type(companion) for companion in value.companions.values())]
+        types = [*holder.type.elements, *(companion.array_type for companion in value.companions.values())]
         for index in indices:
-            types[index] = array_type(value.node)
+            types[index] = value.node.array_type
         holder.graph.set_type(holder, TupleType(types))
         holder.graph.set_attributes(holder, wider_attributes(holder.attributes, len(value.companions)))
     values: list[QuantizedValue] = []
     for parameter in parameters:
         for element in [element for index in indices for element in elements(parameter, index)]:
-            element.graph.set_type(element, array_type(value.node))
+            element.graph.set_type(element, value.node.array_type)
             if element.is_used:
                 values.append(QuantizedValue(element, _tested(element, value, width), value.blocks, value.type))
     return values
@@ -216,7 +216,7 @@ def _through_branches(value: QuantizedValue, conditional: Apply) -> list[Quantiz
     """The value inside the branches of a conditional that takes it as it is: they take a tuple then."""
     values: list[QuantizedValue] = []
     held = [value.node, *value.companions.values()]
-    type_ = TupleType([array_type(node) for node in held])
+    type_ = TupleType([node.array_type for node in held])
     graph = conditional.graph
     operands = graph.add_apply(OPS["tuple"], held, type_, {}, before=conditional)
     for parameter in branch_parameters(conditional, value.node):

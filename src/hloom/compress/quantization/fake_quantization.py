@@ -20,7 +20,7 @@ import numpy as np
 from hloom.compress.quantization.arithmetic import with_scale
 from hloom.compress.quantization.dequantization import write_entry_layout
 from hloom.compress.quantization.formats import NumberFormat
-from hloom.compress.quantization.insertion_point import InsertionPoint, array_type
+from hloom.compress.quantization.insertion_point import InsertionPoint
 from hloom.compress.quantization.integer_products import (
     QuantizedActivation,
     activation_steps,
@@ -122,7 +122,7 @@ def _round_weight(parameter: Parameter, weight: QuantizedWeight, companions: Map
     first = users[0]
     for user in users:
         first = user if graph.comes_before(user, first) else first
-    point, type_ = InsertionPoint(graph, first), array_type(parameter).with_layout(None)
+    point, type_ = InsertionPoint(graph, first), parameter.array_type.with_layout(None)
     wide = F64 if type_.dtype is F64 else F32
     scale = stretch(point, point.convert(companions[SCALE], wide), type_.dims, weight.blocks)
     steps = point.divide(point.convert(parameter, wide), scale)
@@ -141,7 +141,7 @@ def _round_weight(parameter: Parameter, weight: QuantizedWeight, companions: Map
 
 def _round_through(point: InsertionPoint, steps: Node, form: NumberFormat, name: str) -> tuple[Node, str]:
     """Values in units of their scale as a format holds them, with the derivative 1 where they are in its range."""
-    element = array_type(steps).dtype
+    element = steps.array_type.dtype
     if form.is_integer:
         low, high = (-form.largest, form.largest) if form.is_block_scaled else form.integer_range
         is_open = form.is_block_scaled
@@ -157,7 +157,7 @@ def _round_through(point: InsertionPoint, steps: Node, form: NumberFormat, name:
 
 
 def _clamped(point: InsertionPoint, node: Node, low: float, high: float) -> Node:
-    element = array_type(node).dtype
+    element = node.array_type.dtype
     return point.op("clamp", point.constant(low, element), node, point.constant(high, element))
 
 
@@ -167,7 +167,7 @@ def _round_activation(module: Module, activation: QuantizedActivation, maximum: 
     operand = node.operands[activation.operand_index]
     point, summed = InsertionPoint(node.graph, node), activation.summed_dims
     wide = point.convert(operand, F32)
-    dims = array_type(wide).dims
+    dims = wide.array_type.dims
     form = activation.format
     steps, scale = activation_steps(point, wide, summed, activation.clip, maximum, form)
     name = f"{activation.product}.rounding"
@@ -182,6 +182,6 @@ def _round_activation(module: Module, activation: QuantizedActivation, maximum: 
         stopped = point.op("subtract", round_steps(point, near, form), near, name=name)
         made = point.multiply(point.op("add", near, stopped), point.broadcast(scale, dims, ()))
     inputs = list(node.operands)
-    inputs[activation.operand_index] = point.convert(made, array_type(operand).dtype)
+    inputs[activation.operand_index] = point.convert(made, operand.array_type.dtype)
     node.graph.set_operands(node, inputs)
     return stopped.name

@@ -22,12 +22,6 @@ from hloom.ir import (
 from hloom.ops import OPS, splat_number
 
 
-def array_type(node: Node) -> TensorType:
-    """The type of an array."""
-    assert isinstance(node.type, TensorType), f"{node!r} is not an array"
-    return node.type
-
-
 def splat_value(node: Node) -> float | None:
     """The real number in every element of an array; None where there is none, or it is not known."""
     number = splat_number(node)
@@ -74,7 +68,7 @@ class InsertionPoint:
         )
 
     def convert(self, node: Node, element: DType) -> Node:
-        plain = array_type(node).with_layout(None)
+        plain = node.array_type.with_layout(None)
         return node if plain.dtype is element else self.op("convert", node, type=plain.with_dtype(element))
 
     def multiply(self, a: Node, b: Node) -> Node:
@@ -87,7 +81,7 @@ class InsertionPoint:
         return self.op("subtract", a, b)
 
     def reshape(self, node: Node, dims: Sequence[int]) -> Node:
-        plain = array_type(node).with_layout(None)
+        plain = node.array_type.with_layout(None)
         if plain.dims == tuple(dims):
             return node
         return self.op("reshape", node, type=TensorType(plain.dtype, tuple(dims)))
@@ -98,7 +92,7 @@ class InsertionPoint:
         return self.op("transpose", node, dimensions=tuple(order))
 
     def broadcast(self, node: Node, dims: Sequence[int], into: Sequence[int]) -> Node:
-        plain = array_type(node).with_layout(None)
+        plain = node.array_type.with_layout(None)
         if plain.dims == tuple(dims) and tuple(into) == tuple(range(len(dims))):
             return node
         return self.op("broadcast", node, type=TensorType(plain.dtype, tuple(dims)), dimensions=tuple(into))

@@ -21,7 +21,7 @@ from math import prod
 import numpy as np
 
 from hloom.compress.quantization.formats import FORMATS, NumberFormat
-from hloom.compress.quantization.insertion_point import InsertionPoint, array_type
+from hloom.compress.quantization.insertion_point import InsertionPoint
 from hloom.compress.quantization.quantized_value import F32, SCALE, QuantizedValue
 from hloom.ir import DTYPES, Apply, DType, Graph, Module, Node, TensorType
 from hloom.ops import OPS
@@ -71,7 +71,7 @@ class Product:
     @property
     def activation_format(self) -> NumberFormat:
         """What the activation is rounded to: int8 beside integers of any width, else the weight's format."""
-        return activation_format(array_type(self.weight.node).dtype)
+        return activation_format(self.weight.node.array_type.dtype)
 
     @property
     def summed_dims(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -99,17 +99,17 @@ def product_of(node: Apply, dequantized: Mapping[Node, QuantizedValue]) -> Produ
             if operand in dequantized:
                 break
             operand = operand.operands[0]
-        if operand in dequantized and array_type(operand).dims == array_type(node.operands[operand_index]).dims:
+        if operand in dequantized and operand.array_type.dims == node.operands[operand_index].array_type.dims:
             return Product(node, operand_index, dequantized[operand])
     return None
 
 
 def reason_against(product: Product) -> str | None:
     """Why a product cannot use narrow types; None if it can."""
-    activation = array_type(product.node.operands[product.activation_index])
-    if not activation.dtype.is_float or not array_type(product.node).dtype.is_float:
+    activation = product.node.operands[product.activation_index].array_type
+    if not activation.dtype.is_float or not product.node.array_type.dtype.is_float:
         return f"its activation is {activation}: only real ones are quantised"
-    weight = array_type(product.weight.node)
+    weight = product.weight.node.array_type
     _, summed = product.summed_dims
     count = prod(weight.dims[dim] for dim in summed)
     if not count:
@@ -118,7 +118,7 @@ def reason_against(product: Product) -> str | None:
         return f"it sums {count:,} products: s32 holds {MOST_SUMMED:,}"
     if set(product.weight.companions) != {SCALE}:
         return "its weight has zero points"
-    scales = array_type(product.weight.companions[SCALE]).dims
+    scales = product.weight.companions[SCALE].array_type.dims
     if any(scales[dim] != 1 for dim in summed):
         return "scales of its weight differ within a sum"
     return None
@@ -137,12 +137,12 @@ def write_integer_product(
     graph, point = node.graph, InsertionPoint(node.graph, node)
     summed, _ = product.summed_dims
     activation = point.convert(node.operands[product.activation_index], F32)
-    kept = [dim for dim in range(array_type(activation).rank) if dim not in summed]
+    kept = [dim for dim in range(activation.array_type.rank) if dim not in summed]
     form = product.activation_format
     steps, scale = activation_steps(point, activation, summed, clip, maximum, form)
     operands: list[Node] = [point.convert(_clamped_steps(point, steps, form), form.dtype)] * 2
     operands[product.weight_index] = point.convert(product.weight.node, form.dtype)
-    result = array_type(node)
+    result = node.array_type
     name = node.name
     sums = graph.add_apply(
         OPS[node.opcode],
@@ -160,7 +160,7 @@ def write_integer_product(
     else:
         value = point.multiply(value, point.broadcast(scale, result.dims, ()))
     weight_scale = product.weight.companions[SCALE]
-    counts = array_type(weight_scale).dims
+    counts = weight_scale.array_type.dims
     varying = [dim for dim, count in enumerate(counts) if count != 1]
     flat = point.convert(point.reshape(weight_scale, [counts[dim] for dim in varying]), F32)
     value = point.multiply(value, point.broadcast(flat, result.dims, [into[1][dim] for dim in varying]))
@@ -196,7 +196,7 @@ def activation_steps(
     form: NumberFormat,
 ) -> tuple[Node, Node]:
     """An activation of f32 over its scale, and the scale: a scalar, or found for what is not summed."""
-    type_ = array_type(activation).with_layout(None)
+    type_ = activation.array_type.with_layout(None)
     if clip is not None:
         constant = static_scale(clip, form)
         scale = point.constant(float(constant), F32)
@@ -207,8 +207,8 @@ def activation_steps(
     greatest = (
         point.op("reduce", magnitudes, zero, dimensions=tuple(summed), to_apply=maximum) if summed else magnitudes
     )
-    share = point.multiply(greatest, point.splat(1 / form.largest, array_type(greatest)))
-    scale = point.op("maximum", share, point.splat(float(np.finfo(np.float32).tiny), array_type(share)))
+    share = point.multiply(greatest, point.splat(1 / form.largest, greatest.array_type))
+    scale = point.op("maximum", share, point.splat(float(np.finfo(np.float32).tiny), share.array_type))
     return point.divide(activation, point.broadcast(scale, type_.dims, kept)), scale
 
 
@@ -251,7 +251,7 @@ def _result_dims(product: Product) -> tuple[dict[int, int], dict[int, int]]:
     for index, side in enumerate(("lhs", "rhs")):
         batch_dims = tuple(node.attribute(f"{side}_batch_dims") or ())
         contracting = tuple(node.attribute(f"{side}_contracting_dims") or ())
-        free = [dim for dim in range(array_type(node.operands[index]).rank) if dim not in (*batch_dims, *contracting)]
+        free = [dim for dim in range(node.operands[index].array_type.rank) if dim not in (*batch_dims, *contracting)]
         sides.append({dim: target for target, dim in enumerate(batch_dims)} | _from(start, free))
         start += len(free)
     return sides[product.activation_index], sides[product.weight_index]

@@ -25,7 +25,6 @@ from hloom.compress.quantization.cache_flow import (
     written_dims,
 )
 from hloom.compress.quantization.contraction_blocks import group_blocks
-from hloom.compress.quantization.insertion_point import array_type
 from hloom.compress.quantization.movement import MovedDims, Piece, moved, unmoved
 from hloom.compress.quantization.parameter_names import ParameterNames
 from hloom.compress.quantization.quantized_value import SCALE, Spread, movement_of
@@ -72,7 +71,7 @@ class _Dims:
         return known
 
     def holding(self, node: Apply, operand_index: int, known: MovedDims) -> MovedDims | None:
-        sizes, held = array_type(node).dims, array_type(node.operands[operand_index]).dims
+        sizes, held = node.array_type.dims, node.operands[operand_index].array_type.dims
         if len(sizes) != len(held):
             return None
         if not self.go_on_as_rows:
@@ -92,7 +91,7 @@ class LayoutRules:
     def moved(self, node: Apply, operand_index: int, known: CacheLayout) -> CacheLayout | None:
         if operand_index != 0 or node.operands.count(node.operands[0]) != 1:
             return None
-        dims = array_type(node.operands[0]).dims
+        dims = node.operands[0].array_type.dims
         if not all(dims):
             return None
         spreads = {SCALE: Spread(known.blocks, scale_dims(dims, known.blocks))}
@@ -105,11 +104,11 @@ class LayoutRules:
     def holding(self, node: Apply, operand_index: int, known: CacheLayout) -> CacheLayout | None:
         blocks = known.blocks
         if node.opcode == "scatter":
-            target = [1] * array_type(node).rank
+            target = [1] * node.array_type.rank
             for update, dim in window_dims(node):
                 target[dim] = blocks[update]
             blocks = tuple(target)
-        if len(blocks) != array_type(node).rank or not can_write(node, blocks):
+        if len(blocks) != node.array_type.rank or not can_write(node, blocks):
             return None
         return CacheLayout(blocks, known.format) if row_blocks(node, operand_index, blocks) == known.blocks else None
 
@@ -117,13 +116,13 @@ class LayoutRules:
 def can_write(write: Apply, blocks: Sequence[int]) -> bool:
     """Whether a write replaces blocks as a whole."""
     shared = [dim for dim, block in enumerate(blocks) if block > 1]
-    dims = array_type(write).dims
+    dims = write.array_type.dims
     match write.opcode:
         case "dynamic-update-slice":
-            update = array_type(write.operands[1]).dims
+            update = write.operands[1].array_type.dims
             return all(update[dim] == dims[dim] for dim in shared)
         case "scatter":
-            update = array_type(write.operands[2]).dims
+            update = write.operands[2].array_type.dims
             windows = {dim: target for target, dim in window_dims(write)}
             return all(dim in windows and update[windows[dim]] == dims[dim] for dim in shared)
         case "concatenate":
@@ -135,7 +134,7 @@ def row_blocks(write: Apply, operand_index: int, blocks: Sequence[int]) -> tuple
     """The blocks of what is written, so that those of the cache are these."""
     if write.opcode != "scatter":
         return tuple(blocks)
-    made = [1] * array_type(write.operands[operand_index]).rank
+    made = [1] * write.operands[operand_index].array_type.rank
     for update, dim in window_dims(write):
         made[update] = blocks[dim]
     return tuple(made)
@@ -205,7 +204,7 @@ def _candidates(module: Module, slots: CacheSlots) -> list[Parameter]:
     return [
         parameter
         for parameter in module.entry.parameters
-        if _reason_against(parameter) is None and any(_is_grown(array_type(parameter), type_) for type_ in types)
+        if _reason_against(parameter) is None and any(_is_grown(parameter.array_type, type_) for type_ in types)
     ]
 
 
@@ -265,7 +264,7 @@ def _cache(
     module: Module, slots: CacheSlots, node: Node, form: WeightFormat
 ) -> tuple[Cache | str, CacheFlow[MovedDims]]:
     """The cache that a value is, or why it is not one."""
-    type_ = array_type(node)
+    type_ = node.array_type
     flow = follow(slots, {node: unmoved(type_)}, _Dims())
     writes = [value for value in flow.known if is_write(value)]
     written = frozenset(
@@ -287,7 +286,7 @@ def _cache(
         number
         for value in flow.known
         for number in slots.output_numbers.get(value, ())
-        if _is_grown(type_, array_type(value)) and value is not node
+        if _is_grown(type_, value.array_type) and value is not node
     )
     if not reads:
         return "no dot reads it", flow

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hloom.compress.quantization.insertion_point import InsertionPoint, array_type, splat_value
+from hloom.compress.quantization.insertion_point import InsertionPoint, splat_value
 from hloom.ir import DTYPES, Apply, Constant, Module, Node, Parameter, TensorType, Trait, node_axes
 from hloom.ops import with_trait
 from hloom.passes import dce
@@ -66,9 +66,9 @@ def _select(node: Apply) -> bool:
         kept = masked_row(base)
         is_replaced = kept is not None and _are_complements(kept.mask, masked.mask)
         held = kept.row if kept is not None and is_replaced else base
-        if not _is_held(held) or array_type(held).dims != array_type(node).dims:
+        if not _is_held(held) or held.array_type.dims != node.array_type.dims:
             continue
-        point, type_ = InsertionPoint(node.graph, node), array_type(node).with_layout(None)
+        point, type_ = InsertionPoint(node.graph, node), node.array_type.with_layout(None)
         held = point.convert(held, type_.dtype)
         row = point.convert(spread(point, masked.row, type_.dims, masked.into), type_.dtype)
         if not is_replaced:
@@ -87,7 +87,7 @@ def masked_row(node: Node) -> MaskedRow | None:
     """What a product with a mask lets through, in the array's own dimensions; None for all else."""
     if not _is_float(node):
         return None
-    whole = tuple(range(array_type(node).rank))
+    whole = tuple(range(node.array_type.rank))
     while node.opcode == "transpose" or (node.opcode == "convert" and _is_float(node.operands[0])):
         if node.opcode == "transpose":
             order = node.attributes["dimensions"]
@@ -136,12 +136,12 @@ def mask_of(node: Node, into: Sequence[int | None]) -> Mask | None:
     dims, is_complement = tuple(into), False
     while isinstance(node, Apply) and isinstance(node.type, TensorType) and node.has_row:
         match node.opcode:
-            case "convert" if array_type(node.operands[0]).dtype is PRED:
+            case "convert" if node.operands[0].array_type.dtype is PRED:
                 return Mask(node.operands[0], dims, is_complement)
             case "convert" if not _is_float(node.operands[0]):
                 return None
             case "convert" | "copy" | "broadcast" | "transpose" | "reshape":
-                axes, sizes = node_axes(node), array_type(node.operands[0]).dims
+                axes, sizes = node_axes(node), node.operands[0].array_type.dims
                 targets = axes.target_dims() if axes is not None else ()
                 if any(target is None and size != 1 for target, size in zip(targets, sizes, strict=True)):
                     return None
@@ -157,7 +157,7 @@ def mask_of(node: Node, into: Sequence[int | None]) -> Mask | None:
 def spread(point: InsertionPoint, node: Node, dims: Sequence[int], into: Sequence[int | None]) -> Node:
     """An array broadcast to other dimensions; `into` says which of them its own are."""
     kept = [dim for dim, target in enumerate(into) if target is not None]
-    node = point.reshape(node, [array_type(node).dims[dim] for dim in kept])
+    node = point.reshape(node, [node.array_type.dims[dim] for dim in kept])
     targets = [target for target in into if target is not None]
     node = point.transpose(node, [targets.index(target) for target in sorted(targets)])
     return point.broadcast(node, dims, sorted(targets))
@@ -169,9 +169,9 @@ def _outer_dims(dot: Apply) -> tuple[tuple[int, ...], tuple[int, ...]]:
     start = len(dot.attribute("lhs_batch_dims") or ())
     for index, side in enumerate(("lhs", "rhs")):
         batch = tuple(dot.attribute(f"{side}_batch_dims") or ())
-        free = [dim for dim in range(array_type(dot.operands[index]).rank) if dim not in batch]
+        free = [dim for dim in range(dot.operands[index].array_type.rank) if dim not in batch]
         into = {dim: target for target, dim in enumerate(batch)} | {dim: start + n for n, dim in enumerate(free)}
-        sides.append(tuple(into[dim] for dim in range(array_type(dot.operands[index]).rank)))
+        sides.append(tuple(into[dim] for dim in range(dot.operands[index].array_type.rank)))
         start += len(free)
     return sides[0], sides[1]
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from hloom.compress.quantization.insertion_point import array_type
 from hloom.compress.quantization.weight_slices import MovementPath, matrices, moved_positions, movement_path
 from hloom.compress.quantization.weights import WeightUse, uses_of
 from hloom.evaluator import Value, evaluate
@@ -73,7 +72,7 @@ def observe_products(
     latest: dict[Node, np.ndarray] = {}
 
     def positions_of(path: MovementPath) -> np.ndarray:
-        dims = array_type(path.source).dims
+        dims = path.source.array_type.dims
         positions = np.arange(prod(dims)).reshape(dims)
         for step in path.steps:
             positions = moved_positions(step, positions, latest)

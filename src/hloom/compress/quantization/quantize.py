@@ -7,7 +7,6 @@ from collections.abc import Container, Mapping, Sequence
 from hloom.compress.quantization.arithmetic import MX_SCALE, scale_dims
 from hloom.compress.quantization.calibration import calibrate
 from hloom.compress.quantization.dequantization import add_companions, push_down, write_entry_layout
-from hloom.compress.quantization.insertion_point import array_type
 from hloom.compress.quantization.integer_products import (
     Product,
     QuantizedActivation,
@@ -23,7 +22,7 @@ from hloom.compress.quantization.quantized_value import F32, F64, SCALE, ZERO, Q
 from hloom.compress.quantization.recipe import Recipe, WeightFormat, read_cache_formats, read_recipe
 from hloom.compress.quantization.smoothing_recipe import smooth_for
 from hloom.compress.quantization.weights import Exclusion, Weight, choose_weights
-from hloom.ir import DTYPES, Apply, Constant, DType, Literal, Module, ModuleLike, Node, Parameter, as_module, verify
+from hloom.ir import DTYPES, Apply, DType, Module, ModuleLike, Node, Parameter, as_module, verify
 from hloom.ops import PRODUCTS
 from hloom.passes import canonicalize, canonicalize_in_place, dce
 from hloom.text import HloomError
@@ -136,7 +135,7 @@ def check_program(module: Module, what: str = "quantised") -> None:
     if gaps:
         raise HloomError(f"{module.name} is a fragment, and cannot be {what}: the {gaps[0]} is not known")
     for node in module.nodes():
-        if isinstance(node, Constant) and isinstance(node.value, Literal) and node.value.is_elided:
+        if node.literal is not None and node.literal.is_elided:
             raise HloomError(
                 f"{node.name} in {node.graph.name} is an elided constant: its values are not known",
                 hint="dump with --xla_dump_large_constants, or print_large_constants in XLA's print options",
@@ -208,7 +207,7 @@ def _narrow(weights: Sequence[Weight], recipe: Recipe) -> tuple[list[QuantizedWe
                 weight.blocks,
                 tuple(dict.fromkeys(use.node.name for use in weight.uses)),
                 {name: companion.number for name, companion in companions.items()},
-                {name: array_type(companion) for name, companion in companions.items()},
+                {name: companion.array_type for name, companion in companions.items()},
                 weight.format,
                 weight.summed_count,
             )

@@ -10,7 +10,7 @@ from hloom.compress.quantization.arithmetic import MX_SCALE, scale_dims
 from hloom.compress.quantization.cache_flow import CacheSlots, follow
 from hloom.compress.quantization.cache_rewriter import CacheRewriter
 from hloom.compress.quantization.dequantization import add_companions
-from hloom.compress.quantization.insertion_point import array_type, packed
+from hloom.compress.quantization.insertion_point import packed
 from hloom.compress.quantization.kv_cache import Cache, LayoutRules, find_caches
 from hloom.compress.quantization.masked_sums import select_masked_sums
 from hloom.compress.quantization.quantized_value import F32, F64, SCALE, QuantizedValue
@@ -65,7 +65,7 @@ def narrow_caches(
     flow = follow(slots, {cache.node: cache.layout for cache in caches}, LayoutRules())
     first = next((node for node in module.entry.nodes if not isinstance(node, Parameter)), None)
     seeds: dict[Node, QuantizedValue] = {}
-    before = {cache.node: array_type(cache.node) for cache in caches}
+    before = {cache.node: cache.node.array_type for cache in caches}
     for cache in caches:
         node, layout, type_ = cache.node, cache.layout, before[cache.node].with_layout(None)
         if not isinstance(node, Parameter) or node.graph is not module.entry:

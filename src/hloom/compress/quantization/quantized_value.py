@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
-from hloom.compress.quantization.insertion_point import InsertionPoint, array_type, packed
+from hloom.compress.quantization.insertion_point import InsertionPoint, packed
 from hloom.compress.quantization.movement import is_mask_of
 from hloom.ir import DTYPES, Apply, DType, Node, SliceDimension, TensorType
 
@@ -50,7 +50,7 @@ def dequantize(value: QuantizedValue, before: Node | None) -> Node:
 
 def stretch(writer: InsertionPoint, node: Node, dims: Sequence[int], blocks: Sequence[int]) -> Node:
     """An array of one element per block as one of all elements."""
-    counts = array_type(node).dims
+    counts = node.array_type.dims
     kept = [dim for dim, count in enumerate(counts) if count != 1]
     wide: list[int] = []
     into: list[int] = []
@@ -94,17 +94,17 @@ def move(value: QuantizedValue, node: Apply) -> QuantizedValue | None:
     The parts are written in front of the node.
     """
     spreads = {
-        name: Spread(value.blocks[name], array_type(companion).dims) for name, companion in value.companions.items()
+        name: Spread(value.blocks[name], companion.array_type.dims) for name, companion in value.companions.items()
     }
     movement = movement_of(value.type.dims, spreads, node)
     if movement is None:
         return None
     writer = InsertionPoint(node.graph, node)
-    type_ = array_type(node)
+    type_ = node.array_type
     made = node.graph.add_apply(
         node.op,
         (value.node, *node.operands[1:]),
-        packed(type_.with_dtype(array_type(value.node).dtype)),
+        packed(type_.with_dtype(value.node.array_type.dtype)),
         node.attributes,
         node.name,
         before=node,
@@ -127,10 +127,10 @@ def mask(value: QuantizedValue, node: Apply, operand_index: int) -> QuantizedVal
     """What a mask of a value leaves, in the narrow type, where zero is zero; None where it is not, or no mask."""
     if not is_mask_of(node, operand_index) or ZERO in value.companions:
         return None
-    writer, type_ = InsertionPoint(node.graph, node), array_type(node)
-    operands = [writer.splat(0, array_type(value.node).with_layout(None))] * 2
+    writer, type_ = InsertionPoint(node.graph, node), node.array_type
+    operands = [writer.splat(0, value.node.array_type.with_layout(None))] * 2
     operands[operand_index - 1] = value.node
-    narrow = packed(type_.with_dtype(array_type(value.node).dtype))
+    narrow = packed(type_.with_dtype(value.node.array_type.dtype))
     made = node.graph.add_apply(
         node.op,
         (node.operands[0], *operands),
@@ -171,12 +171,12 @@ def _slice(dims: Sequence[int], spreads: Mapping[str, Spread], node: Apply) -> M
             else:
                 return None
         attributes[name] = {"slice": tuple(slices)}
-    return Movement(_cut_blocks(spreads, array_type(node).dims), attributes)
+    return Movement(_cut_blocks(spreads, node.array_type.dims), attributes)
 
 
 def _dynamic_slice(dims: Sequence[int], spreads: Mapping[str, Spread], node: Apply) -> Movement | None:
     attributes = _window_sizes(dims, spreads, node.attributes["dynamic_slice_sizes"], "dynamic_slice_sizes")
-    return None if attributes is None else Movement(_cut_blocks(spreads, array_type(node).dims), attributes)
+    return None if attributes is None else Movement(_cut_blocks(spreads, node.array_type.dims), attributes)
 
 
 def _gather(dims: Sequence[int], spreads: Mapping[str, Spread], node: Apply) -> Movement | None:
@@ -187,7 +187,7 @@ def _gather(dims: Sequence[int], spreads: Mapping[str, Spread], node: Apply) -> 
     offset_dims = node.attributes["offset_dims"]
     if attributes is None or any(spread.counts[dim] != dims[dim] for spread in spreads.values() for dim in batching):
         return None
-    result = array_type(node).dims
+    result = node.array_type.dims
     blocks = {}
     for name, spread in spreads.items():
         made = [1] * len(result)
@@ -226,7 +226,7 @@ def _cut_blocks(spreads: Mapping[str, Spread], dims: Sequence[int]) -> dict[str,
 
 
 def _reshape(dims: Sequence[int], spreads: Mapping[str, Spread], node: Apply) -> Movement | None:
-    targets = array_type(node).dims
+    targets = node.array_type.dims
     if 0 in targets:
         return None
     spans = common_factors(dims, targets)

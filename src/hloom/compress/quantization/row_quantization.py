@@ -14,7 +14,7 @@ import numpy as np
 
 from hloom.compress.quantization.arithmetic import MX_SCALE, scale_dims
 from hloom.compress.quantization.formats import NumberFormat
-from hloom.compress.quantization.insertion_point import InsertionPoint, array_type, splat_value
+from hloom.compress.quantization.insertion_point import InsertionPoint, splat_value
 from hloom.compress.quantization.quantized_value import F32, F64, SCALE, QuantizedValue, stretch
 from hloom.ir import DTYPES, DType, Graph, Module, Node, PaddingDimension, TensorType
 from hloom.ops import OPS, reducer_of
@@ -27,7 +27,7 @@ def quantize_in_program(
     node: Node, number_format: NumberFormat, blocks: Sequence[int], before: Node | None
 ) -> QuantizedValue:
     """A value in a number format, without zero points, its scales made by the program in front of a node."""
-    type_ = array_type(node).with_layout(None)
+    type_ = node.array_type.with_layout(None)
     point = InsertionPoint(node.graph, before)
     wide = F64 if type_.dtype is F64 else F32
     if splat_value(node) == 0:
@@ -49,11 +49,11 @@ def quantize_in_program(
 
 def _greatest(point: InsertionPoint, values: Node, blocks: Sequence[int], maximum: Graph) -> Node:
     """The greatest magnitude of every block, in as many dimensions as the value has."""
-    dims = array_type(values).dims
+    dims = values.array_type.dims
     counts = scale_dims(dims, blocks)
     magnitudes = point.op("abs", values)
     padding = [count * block - size for count, block, size in zip(counts, blocks, dims, strict=True)]
-    element = array_type(values).dtype
+    element = values.array_type.dtype
     zero = point.constant(0.0, element)
     if any(padding):
         magnitudes = point.op("pad", magnitudes, zero, padding=tuple(PaddingDimension(0, high) for high in padding))
@@ -69,7 +69,7 @@ def _greatest(point: InsertionPoint, values: Node, blocks: Sequence[int], maximu
 
 
 def _scale(point: InsertionPoint, greatest: Node, number_format: NumberFormat, wide: DType) -> Node:
-    type_ = array_type(greatest)
+    type_ = greatest.array_type
     if number_format.exponent is None:
         share = point.multiply(greatest, point.splat(1 / number_format.largest, type_))
         return point.op("maximum", share, point.splat(float(np.finfo(wide.numpy).tiny), type_))
@@ -78,8 +78,8 @@ def _scale(point: InsertionPoint, greatest: Node, number_format: NumberFormat, w
     bits = point.op("bitcast-convert", greatest, type=plain)
     powers = point.op("and", bits, point.splat(_EXPONENT_BITS, plain))
     power = point.op("bitcast-convert", powers, type=TensorType(F32, type_.dims))
-    scale = point.multiply(power, point.splat(2.0**-number_format.exponent, array_type(power)))
-    return point.convert(point.op("maximum", scale, point.splat(_LEAST_POWER, array_type(scale))), MX_SCALE)
+    scale = point.multiply(power, point.splat(2.0**-number_format.exponent, power.array_type))
+    return point.convert(point.op("maximum", scale, point.splat(_LEAST_POWER, scale.array_type)), MX_SCALE)
 
 
 def _zeros(
@@ -93,8 +93,8 @@ def _zeros(
 
 def _keeps_blocks(node: Node, blocks: Sequence[int]) -> bool:
     """Whether every block of a broadcast repeats one of its operand."""
-    source, into = array_type(node.operands[0]), tuple(node.attributes.get("dimensions") or ())
-    sizes = array_type(node).dims
+    source, into = node.operands[0].array_type, tuple(node.attributes.get("dimensions") or ())
+    sizes = node.array_type.dims
     from_dim = {target: dim for dim, target in enumerate(into)}
     return prod(source.dims) > 1 and all(
         block == 1 or (target in from_dim and source.dims[from_dim[target]] == sizes[target])
@@ -105,7 +105,7 @@ def _keeps_blocks(node: Node, blocks: Sequence[int]) -> bool:
 def _broadcast(
     point: InsertionPoint, node: Node, number_format: NumberFormat, blocks: Sequence[int], before: Node | None
 ) -> QuantizedValue:
-    type_ = array_type(node).with_layout(None)
+    type_ = node.array_type.with_layout(None)
     into = tuple(node.attributes.get("dimensions") or ())
     made = quantize_in_program(node.operands[0], number_format, [blocks[target] for target in into], before)
     values = point.broadcast(made.node, type_.dims, into)

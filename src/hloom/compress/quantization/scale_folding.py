@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from hloom.compress.quantization.insertion_point import array_type, splat_value
+from hloom.compress.quantization.insertion_point import splat_value
 from hloom.compress.quantization.quantized_value import common_factors
 from hloom.compress.quantization.weight_slices import MovementPath, movement_path
 from hloom.compress.quantization.weights import elements, loop_of
@@ -92,7 +92,7 @@ def _moved(node: Apply, channels: tuple[int, ...], allowed: Allowed, depth: int)
 
 
 def _reshape(node: Apply, channels: tuple[int, ...], allowed: Allowed, depth: int) -> Targets:
-    before, after = array_type(node.operands[0]).dims, array_type(node).dims
+    before, after = node.operands[0].array_type.dims, node.array_type.dims
     if 0 in after:
         return None
     spans: dict[int, tuple[list[int], list[int]]] = {}
@@ -118,7 +118,7 @@ def _dot(node: Apply, channels: tuple[int, ...], allowed: Allowed, depth: int) -
     start = len(batch[0])
     sources: list[dict[int, int]] = []
     for operand_index in (0, 1):
-        rank = array_type(node.operands[operand_index]).rank
+        rank = node.operands[operand_index].array_type.rank
         free = [dim for dim in range(rank) if dim not in (*batch[operand_index], *summed[operand_index])]
         sources.append(dict(enumerate(batch[operand_index])) | dict(enumerate(free, start)))
         start += len(free)

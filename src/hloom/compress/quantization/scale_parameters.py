@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from hloom.compress.quantization.dequantization import add_companions, keep, push_down, write_entry_layout
-from hloom.compress.quantization.insertion_point import InsertionPoint, array_type
+from hloom.compress.quantization.insertion_point import InsertionPoint
 from hloom.compress.quantization.quantized_value import F32, QuantizedValue
 from hloom.compress.quantization.weight_slices import product_dims
 from hloom.compress.quantization.weights import WeightUse
@@ -46,7 +46,7 @@ def stuck_weights(before: Module, readers: Mapping[int, WeightUse]) -> set[int]:
     copy = before.clone()
     shapes = {}
     for number, use in readers.items():
-        dims, kept = array_type(before.entry.parameters[number]).dims, _kept_dims(use)
+        dims, kept = before.entry.parameters[number].array_type.dims, _kept_dims(use)
         shapes[number] = tuple(size if dim in kept else 1 for dim, size in enumerate(dims))
     products = {number: copy[use.node.graph.name][use.node.name] for number, use in readers.items()}
     reached = _push(copy, shapes)
@@ -75,11 +75,11 @@ def write_scales(
         point = InsertionPoint(product.graph, product)
         own, other = ((*batch, *summed) for batch, summed in product_dims(use))
         ordered = sorted(own)
-        flat = point.reshape(scale, [array_type(scale).dims[dim] for dim in ordered])
-        flat = point.convert(point.transpose(flat, [ordered.index(dim) for dim in own]), array_type(activation).dtype)
+        flat = point.reshape(scale, [scale.array_type.dims[dim] for dim in ordered])
+        flat = point.convert(point.transpose(flat, [ordered.index(dim) for dim in own]), activation.array_type.dtype)
         order = sorted(range(len(other)), key=lambda position: other[position])
         flat = point.transpose(flat, order)
-        smoothed = point.multiply(activation, point.broadcast(flat, array_type(activation).dims, sorted(other)))
+        smoothed = point.multiply(activation, point.broadcast(flat, activation.array_type.dims, sorted(other)))
         for number, member in group.items():
             node = products[number]
             operands = list(node.operands)
@@ -96,7 +96,7 @@ def _push(module: Module, shapes: Mapping[int, tuple[int, ...]]) -> dict[Node, Q
     values = []
     for number, shape in shapes.items():
         parameter = former[number]
-        type_ = array_type(parameter)
+        type_ = parameter.array_type
         companions = add_companions(parameter, type_.dtype, {_NAME: (F32, shape)}, first)
         blocks = tuple(size if count == 1 else 1 for size, count in zip(type_.dims, shape, strict=True))
         values.append(QuantizedValue(parameter, companions, {_NAME: blocks}, type_.with_layout(None)))
@@ -110,10 +110,10 @@ def _push(module: Module, shapes: Mapping[int, tuple[int, ...]]) -> dict[Node, Q
 def _scale_at(product: Node, operand_index: int, reached: Mapping[Node, QuantizedValue]) -> Node | None:
     """The companion of a product's weight, converted or not; None where it has not come so far."""
     operand = product.operands[operand_index]
-    dims = array_type(operand).dims
+    dims = operand.array_type.dims
     while operand not in reached and operand.opcode == "convert":
         operand = operand.operands[0]
-    return reached[operand].companions[_NAME] if operand in reached and array_type(operand).dims == dims else None
+    return reached[operand].companions[_NAME] if operand in reached and operand.array_type.dims == dims else None
 
 
 def _kept_dims(use: WeightUse) -> frozenset[int]:

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from hloom.compress.quantization.insertion_point import array_type
 from hloom.compress.quantization.parameter_names import path_of
 from hloom.compress.quantization.product_observer import Observation, observe_products, sole_dots
 from hloom.compress.quantization.scale_folding import FoldingTarget, folding_targets
@@ -174,7 +173,7 @@ def smooth(
         folded = _folded(before, group, scales)
         if folded is None:
             seen = {key: round_.positions[group.owner] for key, round_ in group.rounds.items()}
-            dims = array_type(before.entry.parameters[group.owner]).dims
+            dims = before.entry.parameters[group.owner].array_type.dims
             scale = None if group.owner in stuck else explicit_scale(owners[group.owner], dims, seen, scales)
             if scale is None:
                 exclusions.append(Exclusion(name, "its outliers stay: its weight is moved so that no scale can follow"))
@@ -227,7 +226,7 @@ def _groups(
         }
         if (
             scaled & free
-            or not array_type(activation).dtype.is_float
+            or not activation.array_type.dtype.is_float
             or movement_path(activation).source is entry[number]
         ):
             exclusions.append(
@@ -253,7 +252,7 @@ def _groups(
         targets = folding_targets(activation, (*batch, *summed), products, allowed)
         if targets is not None and any(target.path.starts != starts for target in targets):
             targets = None
-        types = [array_type(activation), *(array_type(target.path.source) for target in targets or ())]
+        types = [activation.array_type, *(target.path.source.array_type for target in targets or ())]
         groups.append(_Group(ordered, targets, any(type_.dtype.bits < 32 for type_ in types)))
     return groups, exclusions
 
@@ -416,7 +415,7 @@ def _folded(before: Module, group: _Group, scales: Mapping[int, np.ndarray]) -> 
     folded: dict[int, np.ndarray] = {}
     use = group.readers[group.owner]
     batch, summed = product_dims(use)[1]
-    sizes = [array_type(group.activation).dims[dim] for dim in (*batch, *summed)]
+    sizes = [group.activation.array_type.dims[dim] for dim in (*batch, *summed)]
     for position, target in enumerate(group.targets):
         number = target.path.source.number  # type: ignore[union-attr]
         at: dict[int, np.ndarray] = {}
@@ -455,7 +454,7 @@ def _differ(at: Mapping[int, np.ndarray], values: Mapping[int, np.ndarray]) -> b
 
 def _filled(before: Module, number: int, at: Mapping[int, np.ndarray], values: Mapping[int, np.ndarray]) -> np.ndarray:
     """An array of a parameter's shape: values at the positions of all rounds, 1 elsewhere."""
-    dims = array_type(before.entry.parameters[number]).dims
+    dims = before.entry.parameters[number].array_type.dims
     result = np.ones(prod(dims))
     for key, positions in at.items():
         result[positions] = np.broadcast_to(values[key], positions.shape)

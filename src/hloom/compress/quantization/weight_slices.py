@@ -9,9 +9,8 @@ from math import prod
 import numpy as np
 
 from hloom.analysis import call_sites, is_loop
-from hloom.compress.quantization.insertion_point import array_type
 from hloom.compress.quantization.weights import WeightUse
-from hloom.ir import Apply, Constant, Literal, Node, Parameter, Trait
+from hloom.ir import Apply, Constant, Node, Parameter, Trait
 from hloom.ops import with_trait
 
 MOVES = (with_trait(Trait.REINDEXES) - {"bitcast", "broadcast", "reverse"}) | {"convert", "dynamic-slice"}
@@ -40,7 +39,7 @@ class MovementPath:
             (_expression(start, _MOST_DEPTH), size)
             for step in self.steps
             if step.opcode == "dynamic-slice"
-            for start, size in zip(_starts(step), array_type(step.operands[0]).dims, strict=True)
+            for start, size in zip(_starts(step), step.operands[0].array_type.dims, strict=True)
             if not isinstance(start, Constant)
         )
 
@@ -131,7 +130,7 @@ def moved_positions(step: Apply, positions: np.ndarray, latest: Mapping[Node, np
     """The positions after a movement; `latest` are the values of what it reads beside the weight."""
     match step.opcode:
         case "reshape":
-            return positions.reshape(array_type(step).dims)
+            return positions.reshape(step.array_type.dims)
         case "transpose":
             return positions.transpose(step.attributes["dimensions"])
         case "slice":
@@ -148,22 +147,20 @@ def moved_positions(step: Apply, positions: np.ndarray, latest: Mapping[Node, np
 
 
 def _known(node: Node, latest: Mapping[Node, np.ndarray]) -> np.ndarray:
-    if isinstance(node, Constant) and isinstance(node.value, Literal):
-        return node.value.numpy()
-    return latest[node]
+    return latest[node] if node.literal is None else node.literal.numpy()
 
 
 def _starts(step: Apply) -> tuple[Node, ...]:
     """The start of every dimension; of one vector of starts as often the vector."""
     starts = tuple(step.operands[1:])
-    rank = array_type(step.operands[0]).rank
+    rank = step.operands[0].array_type.rank
     return starts if len(starts) == rank else starts * rank
 
 
 def _expression(node: Node, depth: int) -> Hashable:
     """A node as what computes it, so that instructions that compute the same from the same are alike."""
-    if isinstance(node, Constant) and isinstance(node.value, Literal):
-        array = node.value.numpy()
+    if node.literal is not None:
+        array = node.literal.numpy()
         return node.type, array.shape, array.tobytes()
     if not isinstance(node, Apply) or not depth or node.opcode not in _ARITHMETIC:
         return node

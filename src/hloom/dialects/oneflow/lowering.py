@@ -8,7 +8,7 @@ from hloom.dialects.oneflow import (
     normalisation_lowering,
 )
 from hloom.dialects.oneflow.builder import Given, HloBuilder, Rule
-from hloom.ir import Apply, Constant, Graph, Literal, Module, Node, Trait, TupleType, legal_name
+from hloom.ir import Apply, Graph, Module, Node, Trait, TupleType, legal_name
 from hloom.ops import OPS
 from hloom.text import Unsupported
 
@@ -53,8 +53,8 @@ def lower_op(node: Apply) -> Graph:
 
 
 def _lowered(node: Node, mapping: dict[Node, Node], builder: HloBuilder) -> Node:
-    if isinstance(node, Constant) and isinstance(node.value, Literal):
-        return builder.graph.add_constant(node.value, node.type, legal_name(node.name))
+    if node.literal is not None:
+        return builder.graph.add_constant(node.literal, node.type, legal_name(node.name))
     if not isinstance(node, Apply):
         raise Unsupported(f"{node!r} cannot be lowered: only OneFlow's ops are")
     operands = [mapping[operand] for operand in node.operands]

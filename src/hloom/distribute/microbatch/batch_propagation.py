@@ -23,7 +23,7 @@ from hloom.distribute.microbatch.batch_state import (
 )
 from hloom.distribute.microbatch.linearity import is_neutral, terms_of
 from hloom.distribute.propagation import SUMMING, DataflowGraph, Equation, ShardingRule
-from hloom.ir import Apply, Constant, FactorKind, Graph, Literal, Node, Runs
+from hloom.ir import Apply, Constant, FactorKind, Graph, Node, Runs
 from hloom.ops import REDUCERS, SAME_BYTES
 
 TRANSPARENT = (SAME_BYTES - {"add-dependency", "bitcast"}) | {"copy"}
@@ -195,7 +195,7 @@ class BatchPropagation:
     def _cut_maker(self, leaf: int, state: Sliced) -> None:
         """Inside a loop or a branch, let what a value that is cut is made from be cut as well."""
         node = self.dataflow.leaves[leaf].node
-        if isinstance(node, Constant) and not (isinstance(node.value, Literal) and node.value.is_splat):
+        if isinstance(node, Constant) and node.splat is None:
             raise self._mixed(node, "a constant inside a loop has other values for other examples", leaf)
         for number in self._links.makers[leaf]:
             equation = self.dataflow.equations[number]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hloom.evaluator import CannotEvaluate, LimitReached, evaluate_node
-from hloom.ir import Apply, Constant, Graph, Literal, Module, Node, TensorType
+from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType
 from hloom.ops import OPS
 
 MAX_ELEMENTS = 1 << 20
@@ -130,9 +130,9 @@ def _known_value(node: Node) -> np.ndarray | None:
             continue
         pending.pop()
         if isinstance(current, Constant):
-            if not isinstance(current.value, Literal) or current.value.is_left_out:
+            if current.literal is None or current.literal.is_left_out:
                 return None
-            values[current] = current.value.numpy()
+            values[current] = current.literal.numpy()
             continue
         try:
             assert isinstance(current, Apply)

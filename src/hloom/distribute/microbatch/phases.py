@@ -10,7 +10,7 @@ from hloom.analysis import called_computations
 from hloom.distribute.microbatch.batch_propagation import BatchPropagation, is_made_by_slices
 from hloom.distribute.microbatch.batch_state import WHOLE, Final, PartialResult, Sliced, State
 from hloom.distribute.propagation import Equation
-from hloom.ir import Apply, Constant, Literal, Node, Parameter, TensorType, Trait
+from hloom.ir import Apply, Constant, Node, Parameter, TensorType, Trait
 from hloom.ops import may_merge, with_trait
 
 
@@ -163,7 +163,7 @@ class _Ordering:
         if node is self.propagation.entry.output or not may_merge(node) or not isinstance(node.type, TensorType):
             return False
         if isinstance(node, Constant):
-            return isinstance(node.value, Literal) and node.value.is_splat and bool(node.type.rank)
+            return node.splat is not None and bool(node.type.rank)
         if not isinstance(node, Apply) or equation is None or node.opcode in _DRAWN:
             return False
         if node.opcode == "iota" and state.front > 1 and state.dimension == node.attributes["iota_dimension"]:

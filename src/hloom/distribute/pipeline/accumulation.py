@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hloom.analysis import ScalarEvolution, derive_trip_count, graphs_run_by
 from hloom.distribute.microbatch import MicrobatchLoop
-from hloom.ir import Apply, Constant, Graph, Literal, Module, Node, TensorType, Trait
+from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, Trait
 from hloom.ops import with_trait
 from hloom.text import HloomError
 
@@ -62,16 +62,11 @@ def _counter(loop: Apply) -> int | None:
     body, initial = loop.attributes["body"], loop.operands[0].operands
     for index, after in enumerate(body.root.operands):
         is_s32 = isinstance(after.type, TensorType) and not after.type.rank and after.type.dtype.name == "s32"
-        if is_s32 and after.opcode == "add" and _number(initial[index]) == 0:
+        if is_s32 and after.opcode == "add" and initial[index].splat == 0:
             operands = sorted(after.operands, key=lambda operand: isinstance(operand, Constant))
-            if _is_element(operands[0], body, index) and _number(operands[1]) == 1:
+            if _is_element(operands[0], body, index) and operands[1].splat == 1:
                 return index
     return None
-
-
-def _number(node: Node) -> int | None:
-    is_number = isinstance(node, Constant) and isinstance(node.value, Literal) and node.value.is_splat
-    return int(node.value.splat_value()) if is_number else None  # pyright: ignore
 
 
 def _is_element(node: Node, body: Graph, index: int) -> bool:

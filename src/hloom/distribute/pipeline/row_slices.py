@@ -53,8 +53,9 @@ class RowSlices:
         piece = aligned_piece(node, rows)
         if piece is not None:
             return piece
-        if isinstance(node, Constant) and isinstance(node.value, Literal) and node.value.is_splat:
-            return self.graph.add_constant(Literal.splat(made_type, node.value.splat_value()), made_type, before=before)
+        if node.literal is not None and node.literal.is_splat:
+            number = node.literal.splat_value()
+            return self.graph.add_constant(Literal.splat(made_type, number), made_type, before=before)
         if operands is not None and isinstance(node, Apply):
             inputs = [self._made.get((operand, rows), operand) if operand in operands else operand
                       for operand in node.operands]  # fmt: skip
@@ -105,7 +106,7 @@ def is_made_by_rows(node: Node, ranges: Sequence[Rows]) -> bool:
         if all(aligned_piece(current, rows) is not None for rows in ranges):
             joins = True
             continue
-        if isinstance(current, Parameter) or (isinstance(current, Constant) and _is_splat(current)):
+        if isinstance(current, Parameter) or (isinstance(current, Constant) and current.splat is not None):
             continue
         operands = row_operands(current)
         if operands is None:
@@ -126,7 +127,7 @@ def sum_by_rows(node: Node, ranges: Sequence[Rows], slices: RowSlices) -> bool:
     graph = node.attributes["to_apply"]
     start = node.operands[1]
     is_sum = graph.root.opcode == "add" and set(graph.root.operands) == set(graph.parameters)
-    if not is_sum or not _is_splat(start) or start.value.splat_value() != 0:  # pyright: ignore
+    if not is_sum or start.splat != 0:
         return False
     if not is_made_by_rows(node.operands[0], ranges) or not isinstance(node, Apply):
         return False
@@ -153,7 +154,3 @@ def narrowed(value_type: object, rows: int) -> TensorType:
     """A type with another number of rows."""
     assert isinstance(value_type, TensorType)
     return TensorType(value_type.dtype, (rows, *value_type.dims[1:]), value_type.layout)
-
-
-def _is_splat(node: Node) -> bool:
-    return isinstance(node, Constant) and isinstance(node.value, Literal) and node.value.is_splat

@@ -8,7 +8,6 @@ The dimensions that a cluster shares are its *classes*: a strategy assigns mesh 
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -187,11 +186,11 @@ class Clusters:
                 continue
             if cluster.region != region:
                 continue
-            if not cluster.is_light and _elements(operand) == _elements(node):
+            if not cluster.is_light and operand.element_count == node.element_count:
                 heavy.add(cluster.number)
             if operand.opcode in APART:
                 continue
-            score = (not cluster.is_light, _elements(operand), self._depth[operand], -operand_index)
+            score = (not cluster.is_light, operand.element_count, self._depth[operand], -operand_index)
             if best is None or score > best[0]:
                 best = (score, operand_index)
         return None if best is None or len(heavy) > 1 else best[1]
@@ -304,7 +303,7 @@ def _is_free(node: Node) -> bool:
 
 
 def _is_enlarging(node: Node) -> bool:
-    return node.opcode == "broadcast" and _elements(node) > _elements(node.operands[0])
+    return node.opcode == "broadcast" and node.element_count > node.operands[0].element_count
 
 
 def _minor_factors(axis_map: AxisMap) -> set[int]:
@@ -314,7 +313,3 @@ def _minor_factors(axis_map: AxisMap) -> set[int]:
         for dimension in value:
             minor.update([f for f in dimension if axis_map.factors[f].size != 1][1:])
     return minor
-
-
-def _elements(node: Node) -> int:
-    return math.prod(node.type.dims) if isinstance(node.type, TensorType) else 0

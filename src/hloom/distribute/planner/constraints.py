@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -199,11 +198,7 @@ def is_minor(problem: Problem, node: Node) -> bool:
     """Whether a parameter is small compared with what its cluster decides on, such as a bias added to an activation."""
     cluster = problem.clusters.of(node)
     is_parameter = isinstance(node, Parameter) and node.graph is problem.module.entry
-    return is_parameter and cluster is not None and _elements(node) < _elements(cluster.lead)
-
-
-def _elements(node: Node) -> int:
-    return math.prod(node.type.dims) if isinstance(node.type, TensorType) else 0
+    return is_parameter and cluster is not None and node.element_count < cluster.lead.element_count
 
 
 class _Left:

@@ -160,11 +160,6 @@ def step_seconds(compute_seconds: float, comm_seconds: float, rates: Rates) -> f
     return max(compute_seconds, comm_seconds) if rates.is_overlapped else compute_seconds + comm_seconds
 
 
-def dims_of(node: Node) -> tuple[int, ...]:
-    """The dimensions of an array."""
-    return node.type.dims if isinstance(node.type, TensorType) else ()
-
-
 def itemsize_of(node: Node) -> float:
     """Bytes per element of an array."""
     return max(node.type.dtype.bits / 8, 1) if isinstance(node.type, TensorType) else 0

@@ -22,7 +22,7 @@ from hloom.distribute.partitioner import (
     reduction_collectives,
     reshard_collectives,
 )
-from hloom.distribute.planner.cost_model import dims_of, itemsize_of
+from hloom.distribute.planner.cost_model import itemsize_of
 from hloom.distribute.planner.problem import Problem, Read
 from hloom.distribute.planner.strategies import is_contraction
 from hloom.distribute.planner.strategy_costs import contraction_flops, partial_result_collectives, window_share
@@ -126,7 +126,7 @@ class _Forecast:
             return
         for target in self._targets(node, operand_index, operand):
             self.wanted[operand].append(target)
-            steps = reshard_collectives(dims_of(operand), self.specs[operand], target, self.problem.mesh)
+            steps = reshard_collectives(operand.dims, self.specs[operand], target, self.problem.mesh)
             self._move(node, operand, steps, itemsize_of(operand), f"to {target}")
 
     def _move(self, node: Node, value: Node, steps: Iterable[TracedCollective], width: float, why: str) -> None:
@@ -185,7 +185,7 @@ class _Forecast:
             return
         common = self._common_operand_spec(node)
         if common is not None:
-            for step in reshard_collectives(dims_of(node), common, self.specs[node], mesh):
+            for step in reshard_collectives(node.dims, common, self.specs[node], mesh):
                 yield self._predict(node, node, step, itemsize_of(node), f"{common} -> {self.specs[node]}")
             return
         cluster = self.problem.clusters.of(node)
@@ -220,7 +220,7 @@ class _Forecast:
         spec = self.specs.get(value)
         if spec is None or (self.is_marked and value is not node):
             spec = self.asked(Read(node, operand_index))
-        return ShardedArray(dims_of(value), round(itemsize_of(value)), spec.dims)
+        return ShardedArray(value.dims, round(itemsize_of(value)), spec.dims)
 
     def _reduced(self, node: Node, axis_map: AxisMap) -> Iterator[PredictedCollective]:
         """A reduction of an operand, or a look-up in one, in the spec that it has; the result is resharded."""
@@ -235,7 +235,7 @@ class _Forecast:
         kept = {factor for factors in axis_map.results[0] for factor in factors}
         partial: tuple[Axes, ...] = tuple(axes for factor, axes in of_factor.items() if axes and factor not in kept)
         result, mesh = self.specs[node].dims, self.problem.mesh
-        for step in reduction_collectives(dims_of(node), partial, operand, natural, result, mesh):
+        for step in reduction_collectives(node.dims, partial, operand, natural, result, mesh):
             yield self._predict(node, node, step, itemsize_of(node), "combines partial results")
 
     def _predict(self, node: Node, value: Node, step: TracedCollective, width: float, why: str) -> PredictedCollective:
@@ -246,7 +246,7 @@ class _Forecast:
         steps = self.made[node]
         if not steps or steps[-1].step.opcode != "all-reduce" or not self.wanted[node]:
             return
-        elements = math.prod(self.problem.mesh.local_dims(dims_of(node), self.specs[node]))
+        elements = math.prod(self.problem.mesh.local_dims(node.dims, self.specs[node]))
         largest = max(self._first(node, spec) for spec in self.wanted[node])
         if largest == elements:
             return
@@ -261,7 +261,7 @@ class _Forecast:
 
     def _first(self, value: Node, target: Spec) -> int:
         """The elements that are left of a value after it was cut, which is what a change of spec may start with."""
-        own, mesh, dims = self.specs[value], self.problem.mesh, dims_of(value)
+        own, mesh, dims = self.specs[value], self.problem.mesh, value.dims
         steps = reshard_collectives(dims, own, target, mesh)
         elements = math.prod(mesh.local_dims(dims, own))
         if not steps:

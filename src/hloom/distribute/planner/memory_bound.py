@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hloom.distribute.planner.cost_model import dims_of, itemsize_of
+from hloom.distribute.planner.cost_model import itemsize_of
 from hloom.distribute.planner.entry_results import aliases
 from hloom.distribute.planner.problem import Problem
 from hloom.distribute.planner.solvers.factor_graph import FactorGraph, full_graph
@@ -60,7 +60,7 @@ class LeastHeld:
             self.constant += _bytes(value)
             return
         specs = problem.produced_specs(cluster, value)
-        local = [math.prod(problem.mesh.local_dims(dims_of(value), spec)) * itemsize_of(value) for spec in specs.specs]
+        local = [math.prod(problem.mesh.local_dims(value.dims, spec)) * itemsize_of(value) for spec in specs.specs]
         held = np.array(local, float)[specs.index]
         self.by_cluster[cluster.number] = self.by_cluster.get(cluster.number, 0.0) + held
 
@@ -202,4 +202,4 @@ def _bits(numbers: Iterable[int]) -> int:
 
 
 def _bytes(value: Node) -> float:
-    return float(math.prod(dims_of(value)) * itemsize_of(value)) if isinstance(value.type, TensorType) else 0.0
+    return float(math.prod(value.dims) * itemsize_of(value)) if isinstance(value.type, TensorType) else 0.0

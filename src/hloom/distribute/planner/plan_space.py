@@ -18,7 +18,7 @@ import numpy as np
 
 from hloom.distribute.planner.candidates import CandidatePlan, Task
 from hloom.distribute.planner.constraints import Constraints, constrain_problem, lost_values
-from hloom.distribute.planner.cost_model import Rates, dims_of, itemsize_of
+from hloom.distribute.planner.cost_model import Rates, itemsize_of
 from hloom.distribute.planner.cost_tables import build_problem
 from hloom.distribute.planner.duplicates import Duplicate
 from hloom.distribute.planner.memory_footprint import Footprint, footprint_of
@@ -198,4 +198,4 @@ class _PricedSearch:
         return rows
 
     def _local_bytes(self, value: Node, spec: Spec) -> float:
-        return math.prod(self.problem.mesh.local_dims(dims_of(value), spec)) * itemsize_of(value)
+        return math.prod(self.problem.mesh.local_dims(value.dims, spec)) * itemsize_of(value)

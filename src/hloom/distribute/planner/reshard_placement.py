@@ -7,12 +7,11 @@ readers of a value require the same other spec, the value itself gets it, and th
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from hloom.distribute.planner.problem import Problem
-from hloom.ir import Node, TensorType
+from hloom.ir import Node
 from hloom.sharding import Spec
 
 
@@ -55,14 +54,10 @@ def _wanted(problem: Problem, choice: dict[int, int], values: Sequence[Node]) ->
 def _is_plain(problem: Problem, node: Node) -> bool:
     """Whether a change costs the same before the node: one operand of its size counts, the rest is free."""
     large = [
-        operand for operand in node.operands if problem.clusters.of(operand) is not None and _elements(operand) > 1
+        operand for operand in node.operands if problem.clusters.of(operand) is not None and operand.element_count > 1
     ]
-    return len(large) == 1 and _elements(large[0]) == _elements(node) and not _is_reduction(problem, node)
+    return len(large) == 1 and large[0].element_count == node.element_count and not _is_reduction(problem, node)
 
 
 def _is_reduction(problem: Problem, node: Node) -> bool:
     return node.opcode in ("reduce", "reduce-window", "slice", "pad", "concatenate", "dynamic-slice")
-
-
-def _elements(node: Node) -> int:
-    return math.prod(node.type.dims) if isinstance(node.type, TensorType) else 0

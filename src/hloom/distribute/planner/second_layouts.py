@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from hloom.analysis import ELEMENTWISE
-from hloom.distribute.planner.cost_model import dims_of, itemsize_of
+from hloom.distribute.planner.cost_model import itemsize_of
 from hloom.distribute.planner.cost_tables import add_edge_costs, rebuild_edge_costs
 from hloom.distribute.planner.duplicates import ENTRY, Duplicate, clone_name, needed_duplicates
 from hloom.distribute.planner.min_cut import min_node_cut
@@ -279,12 +279,12 @@ def _cone(problem: Problem, choice: Mapping[int, int], value: Node, spec: Spec) 
 
 
 def _is_free_array(problem: Problem, node: Node) -> bool:
-    return isinstance(node, Apply) and node in problem.clusters.free and bool(dims_of(node))
+    return isinstance(node, Apply) and node in problem.clusters.free and bool(node.dims)
 
 
 def _price(problem: Problem, choice: Mapping[int, int], value: Node, spec: Spec) -> float:
     """The seconds that it takes to have a value in a spec; with some caution, as its own spec may become another."""
-    dims = dims_of(value)
+    dims = value.dims
     if not dims:
         return 0.0
     moved = _bytes(value) * problem.times(value) / problem.mesh.device_count / _bandwidth(problem)
@@ -292,7 +292,7 @@ def _price(problem: Problem, choice: Mapping[int, int], value: Node, spec: Spec)
 
 
 def _seconds(problem: Problem, value: Node, have: Spec, want: Spec) -> float:
-    table = problem.reshard_costs.seconds(dims_of(value), itemsize_of(value), [have], [want])
+    table = problem.reshard_costs.seconds(value.dims, itemsize_of(value), [have], [want])
     return float(table[0, 0]) * problem.times(value)
 
 

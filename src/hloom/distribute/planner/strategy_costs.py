@@ -17,7 +17,7 @@ from hloom.distribute.partitioner import (
     reshard_collectives,
 )
 from hloom.distribute.planner.clusters import Cluster
-from hloom.distribute.planner.cost_model import StepCost, dims_of, itemsize_of
+from hloom.distribute.planner.cost_model import StepCost, itemsize_of
 from hloom.distribute.planner.problem import Problem
 from hloom.distribute.planner.spec_tables import StrategySpecs, spec_of_classes
 from hloom.distribute.planner.strategies import Strategy, partial_classes
@@ -71,7 +71,7 @@ def partial_result_collectives(
     result = spec_tables.result_spec(node, strategy).dims
     if node.opcode in PRODUCTS:
         left, right, own = (
-            ShardedArray(dims_of(value), 1, axes)
+            ShardedArray(value.dims, 1, axes)
             for value, axes in zip((*node.operands, node), (*operands, result), strict=True)
         )
         return dot_collectives(dot_dimensions(clusters.maps[node]), left, right, own, mesh)[0]
@@ -133,7 +133,7 @@ def _add_reshards(
     """Add the cost of resharding a value from its specs to those required."""
     if source is target:
         return
-    dims, itemsize, times = dims_of(value), itemsize_of(value), problem.times(value)
+    dims, itemsize, times = value.dims, itemsize_of(value), problem.times(value)
     pairs, index = np.unique(np.stack([source.index, target.index]), axis=1, return_inverse=True)
     collectives = [
         reshard_collectives(dims, source.specs[a], target.specs[b], problem.mesh) for a, b in pairs.T.tolist()

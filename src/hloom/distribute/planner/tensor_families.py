@@ -139,11 +139,7 @@ def _shown(problem: Problem) -> list[Node]:
 def _home(problem: Problem, node: Node) -> Cluster | None:
     """The cluster of a value that is not small beside what it holds: a bias is added to something larger."""
     cluster = problem.clusters.of(node)
-    return cluster if cluster is not None and _elements(node) >= _elements(cluster.lead) else None
-
-
-def _elements(node: Node) -> int:
-    return math.prod(node.type.dims) if isinstance(node.type, TensorType) else 0
+    return cluster if cluster is not None and node.element_count >= cluster.lead.element_count else None
 
 
 def _add(problem: Problem, mesh: Mesh, node: Node, spec: Spec, families: dict[tuple, TensorFamily]) -> None:
@@ -153,7 +149,7 @@ def _add(problem: Problem, mesh: Mesh, node: Node, spec: Spec, families: dict[tu
     pattern = _NUMBER.sub("*", _name(node))
     family = families.setdefault((family_type, shape, spec, pattern), TensorFamily("", family_type, str(shape), spec))
     family.members.append(node)
-    family.whole_bytes += _elements(node) * itemsize_of(node)
+    family.whole_bytes += node.element_count * itemsize_of(node)
     family.held_bytes += math.prod(mesh.local_dims(node.type.dims, spec)) * itemsize_of(node)
 
 

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hloom.analysis import LOOPED, Frame, ScalarEvolution, Value, cost, derive_trip_count, initial_state, leaf_bytes
-from hloom.distribute.remat.opaque_dependence import is_zero
 from hloom.distribute.remat.recomputation import VIEWS
 from hloom.distribute.remat.stored_values import FLOPS_PER_BYTE
 from hloom.ir import Apply, Constant, Graph, Module, Node, Parameter, TensorType, TupleType, reachable
@@ -204,7 +203,7 @@ def _written_slice(body: Graph, state: Node, index: int) -> tuple[Node, Node] | 
     stack, row, slot, *others = update.operands
     if stack.opcode != _GET or stack.operands[0] is not state or stack.attributes["index"] != index:
         return None
-    if not _is_one_slice(update, row) or not all(map(is_zero, others)):
+    if not _is_one_slice(update, row) or any(other.splat != 0 for other in others):
         return None
     if any(user is not update for node in state.users if node.attributes.get("index") == index for user in node.users):
         return None
@@ -247,7 +246,7 @@ def _slices_read(back: _Counting, positions: Iterable[int]) -> list[Node]:
                     continue
                 if user.opcode != "dynamic-slice" or user.operands[0] is not element:
                     return []
-                if not _is_one_slice(element, user) or not all(map(is_zero, user.operands[2:])):
+                if not _is_one_slice(element, user) or any(start.splat != 0 for start in user.operands[2:]):
                     return []
                 slices.append(user)
     return slices

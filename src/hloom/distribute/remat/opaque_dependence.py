@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 
 from hloom.autodiff import Emitter
-from hloom.ir import Constant, DTypeKind, Literal, Node, SliceDimension, TensorType, dtype
+from hloom.ir import DTypeKind, Node, SliceDimension, TensorType, dtype
 from hloom.text import HloomError
 
 SELECT, BARRIER, ALIGNED = "select", "barrier", "aligned"
@@ -38,12 +38,6 @@ def can_wait_for(node: Node) -> bool:
         return False
     element = value_type.dtype
     return element.kind is DTypeKind.BOOLEAN or element.kind is DTypeKind.COMPLEX or element.bits in _UNSIGNED
-
-
-def is_zero(node: Node) -> bool:
-    """Whether a node is a constant of zeros."""
-    value = node.value if isinstance(node, Constant) else None
-    return isinstance(value, Literal) and value.is_splat and not value.splat_value()
 
 
 class OpaqueDependence:
@@ -77,7 +71,7 @@ class OpaqueDependence:
         if key not in self._predicates:
             self._predicates[key] = self._predicate(waited_for, kept, variant)
         predicate = self._predicates[key]
-        other = emitter.like(1, value) if is_zero(value) else emitter.zeros(value_type)  # a choice of zeros is none
+        other = emitter.like(1, value) if value.splat == 0 else emitter.zeros(value_type)  # a choice of zeros is none
         return emitter.select(emitter.broadcast(predicate, value_type.dims, dims), value, other)
 
     @property

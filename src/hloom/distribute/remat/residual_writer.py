@@ -59,7 +59,7 @@ class _Writer:
         for node, index in pair.stacks.items():
             for read in pair.reads.get(index, ()):
                 if self.mapping[node] is not read and (not self._is_reshape_of(self.mapping[node], read)):
-                    row = self.emitter.reshape(self.mapping[node], _array(read).dims)
+                    row = self.emitter.reshape(self.mapping[node], read.array_type.dims)
                     self.backward.replace_uses(read, row)
         for graph in (pair.body, self.backward, pair.backward.graph):
             sort_topologically(graph)
@@ -72,15 +72,15 @@ class _Writer:
         pair = self.pair
         before = Emitter(pair.forward.graph)
         fresh = [node for node in self.kept if self._needs_stack(node)]
-        types = [_array(node) for node in fresh]
+        types = [node.array_type for node in fresh]
         zeros = [before.zeros(TensorType(value.dtype, (pair.rows, *value.dims))) for value in types]
         width = len(pair.body.root.operands)
         forward, elements = widen_loop(pair.forward, zeros)
         pair.forward = forward
         inside, results = Emitter(pair.body), list(pair.body.root.operands)
         for position, (node, element) in enumerate(zip(fresh, elements, strict=True), width):
-            row = inside.reshape(node, [1, *_array(node).dims])
-            corner = [inside.constant(0, _array(pair.slot).dtype)] * _array(node).rank
+            row = inside.reshape(node, [1, *node.array_type.dims])
+            corner = [inside.constant(0, pair.slot.array_type.dtype)] * node.array_type.rank
             results[position] = inside.op("dynamic-update-slice", element, row, pair.slot, *corner)
         pair.body.set_operands(pair.body.root, results)
         outside = {node: before.element(forward, position) for position, node in enumerate(fresh, width)}
@@ -108,7 +108,7 @@ class _Writer:
             return
         index = pair.stacks.get(node)
         if node in self.kept and index is not None and index in pair.reads:
-            self.mapping[node] = emitter.reshape(pair.reads[index][0], _array(node).dims)
+            self.mapping[node] = emitter.reshape(pair.reads[index][0], node.array_type.dims)
         elif isinstance(node, Constant):
             self.mapping[node] = self.backward.copy_node(node, self.mapping)
         elif node.opcode == _GET and node.operands[0] is pair.body.parameters[0]:
@@ -119,19 +119,14 @@ class _Writer:
             self.mapping[node] = self.backward.copy_node(node, self.mapping)
 
     def _counter(self, node: Node) -> Node:
-        emitter, element = self.emitter, _array(node).dtype
+        emitter, element = self.emitter, node.array_type.dtype
         factor, offset = self.pair.counters[node.attributes["index"]]
         slot = emitter.convert(self.pair.read_slot, element)
         return emitter.add(emitter.mul(slot, emitter.constant(factor, element)), emitter.constant(offset, element))
 
     def _slice(self, stack: Node, node: Node) -> Node:
-        emitter, value = self.emitter, _array(node)
-        corner = [emitter.constant(0, _array(self.pair.read_slot).dtype)] * value.rank
+        emitter, value = self.emitter, node.array_type
+        corner = [emitter.constant(0, self.pair.read_slot.array_type.dtype)] * value.rank
         sizes = (1, *value.dims)
         row = emitter.op("dynamic-slice", stack, self.pair.read_slot, *corner, dynamic_slice_sizes=sizes)
         return emitter.reshape(row, value.dims)
-
-
-def _array(node: Node) -> TensorType:
-    assert isinstance(node.type, TensorType), f"{node!r} is an array"
-    return node.type

@@ -19,10 +19,8 @@ from hloom.ir import (
     Apply,
     Attributes,
     BufferType,
-    Constant,
     Graph,
     Layout,
-    Literal,
     MeshSharding,
     Node,
     Op,
@@ -418,7 +416,7 @@ def check_graph(reader: ModuleState, graph: Graph, start: int, end: int, result:
 
 
 def _is_left_out(node: Node) -> bool:
-    return isinstance(node, Constant) and isinstance(node.value, Literal) and node.value.is_left_out
+    return node.literal is not None and node.literal.is_left_out
 
 
 @lru_cache(maxsize=4096)

@@ -261,11 +261,10 @@ def _reduce_trips(search: ReductionSearch, graph_name: str, name: str) -> None:
 
 
 def _is_count(node: Node) -> bool:
-    if not isinstance(node, Constant) or not isinstance(node.value, Literal) or not isinstance(node.type, TensorType):
+    literal = node.literal
+    if literal is None or literal.is_elided or not isinstance(node.type, TensorType):
         return False
-    return (
-        not node.type.rank and node.type.dtype.is_integer and not node.value.is_elided and int(node.value.numpy()) > 1
-    )
+    return not node.type.rank and node.type.dtype.is_integer and int(literal.numpy()) > 1
 
 
 def _with_count(search: ReductionSearch, graph_name: str, name: str, constant: str, count: int) -> Module | None:
@@ -278,9 +277,7 @@ def _with_count(search: ReductionSearch, graph_name: str, name: str, constant: s
 
 
 def _is_large(node: Node) -> bool:
-    if not isinstance(node, Constant) or not isinstance(node.value, Literal) or node.value.is_tuple:
-        return False
-    return isinstance(node.type, TensorType) and node.type.element_count > LARGE_CONSTANT and not node.value.is_splat
+    return node.literal is not None and not node.literal.is_splat and node.element_count > LARGE_CONSTANT
 
 
 def _as_parameter(node: Node) -> Node:

@@ -82,8 +82,8 @@ def _is_kept(node: Node, module: Module) -> bool:
 def _narrow(graph: Graph, node: Node) -> None:
     if node.type is not None and narrow(node.type) is not node.type:
         graph.set_type(node, narrow(node.type))
-    if isinstance(node, Constant) and isinstance(node.value, Literal):
-        graph.set_value(node, _narrow_literal(node.value))
+    if isinstance(node, Constant) and node.literal is not None:
+        graph.set_value(node, _narrow_literal(node.literal))
 
 
 def _narrow_literal(literal: Literal) -> Literal:

@@ -51,14 +51,14 @@ class Siblings:
         whole = _add(graph, "concatenate", others, {"dimensions": (joined,)})
         shared = first.operands[self.side]
         operands = (shared, whole) if self.side == 0 else (whole, shared)
-        result = _array(first)
+        result = first.array_type
         sizes = list(result.dims)
-        sizes[cut] = sum(_array(node).dims[cut] for node in self.nodes)
+        sizes[cut] = sum(node.array_type.dims[cut] for node in self.nodes)
         product = graph.add_apply(first.function, operands, TensorType(result.dtype, sizes), first.attributes)
         slices: list[Node] = []
         start = 0
         for node in self.nodes:
-            stop = start + _array(node).dims[cut]
+            stop = start + node.array_type.dims[cut]
             parts = [SliceDimension(0, size, 1) for size in sizes]
             parts[cut] = SliceDimension(start, stop, 1)
             slices.append(_add(graph, "slice", [product], {"slice": tuple(parts)}))
@@ -77,14 +77,14 @@ class Batch:
         first, count = self.nodes[0], len(self.nodes)
         operands: list[Node] = []
         for side in (0, 1):
-            own = _array(first.operands[side])
+            own = first.operands[side].array_type
             rows = [_reshape(graph, node.operands[side], (1, *own.dims)) for node in self.nodes]
             operands.append(_add(graph, "concatenate", rows, {"dimensions": (0,)}))
         changed = dict(first.attributes)
         for name in ("lhs", "rhs"):
             changed[f"{name}_batch_dims"] = (0, *(dim + 1 for dim in first.attribute(f"{name}_batch_dims")))
             changed[f"{name}_contracting_dims"] = tuple(dim + 1 for dim in first.attribute(f"{name}_contracting_dims"))
-        result = _array(first)
+        result = first.array_type
         whole = TensorType(result.dtype, (count, *result.dims))
         product = graph.add_apply(first.function, operands, whole, Attributes(changed))
         slices: list[Node] = []
@@ -197,7 +197,7 @@ def _key(egraph: EGraph, node: Apply, side: int) -> Hashable | None:
         egraph.class_of[node.operands[side]],
         other.dtype,
         rest,
-        _array(node).dtype,
+        node.array_type.dtype,
     )
 
 
@@ -231,20 +231,15 @@ def _enlarged(graph: Graph, node: Apply, largest: Apply) -> Node:
         return kernel
     padding = kernel_enlargement(node, largest)
     assert padding is not None, "they may be merged"
-    dtype = _array(kernel).dtype
+    dtype = kernel.array_type.dtype
     zero = graph.add_constant(literal_of(0, dtype), TensorType(dtype, ()))
     return _add(graph, "pad", [kernel, zero], {"padding": padding})
 
 
 def _reshape(graph: Graph, node: Node, dims: Sequence[int]) -> Apply:
-    return graph.add_apply(OPS["reshape"], [node], TensorType(_array(node).dtype, dims))
+    return graph.add_apply(OPS["reshape"], [node], TensorType(node.array_type.dtype, dims))
 
 
 def _add(graph: Graph, opcode: str, operands: Sequence[Node], attributes: dict[str, object]) -> Apply:
-    inferred = infer_type(OPS[opcode], [_array(operand) for operand in operands], attributes)
+    inferred = infer_type(OPS[opcode], [operand.array_type for operand in operands], attributes)
     return graph.add_apply(OPS[opcode], operands, inferred, attributes)
-
-
-def _array(node: Node) -> TensorType:
-    assert isinstance(node.type, TensorType), "an array"
-    return node.type

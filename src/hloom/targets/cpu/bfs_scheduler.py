@@ -10,7 +10,7 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Mapping, Sequence
 
 from hloom.analysis import ELEMENTWISE, instruction_post_order
-from hloom.ir import Graph, Node, Parameter, TensorType, Trait, TupleType, reachable
+from hloom.ir import Graph, Node, Parameter, Trait, TupleType, reachable
 from hloom.ops import with_trait
 
 RESHAPES = with_trait(Trait.KEEPS_ORDER)
@@ -56,13 +56,13 @@ def _is_moved(reshape: Node) -> bool:
     the reshape is removed (`ReshapeMover::SinkRearrangeOperands`, xla/hlo/transforms/simplifiers/reshape_mover.cc;
     `HloInstruction::Users::RemoveUser`, xla/hlo/ir/hlo_instruction.cc).
     """
-    source = dims_of(reshape.operands[0])
-    if reshape.user_count < 2 or reshape.is_output or source == dims_of(reshape):
+    source = reshape.operands[0].dims
+    if reshape.user_count < 2 or reshape.is_output or source == reshape.dims:
         return False
     return all(
         user.opcode in ELEMENTWISE
         and all(
-            (operand.opcode in RESHAPES and dims_of(operand.operands[0]) == source) or _is_filled(operand)
+            (operand.opcode in RESHAPES and operand.operands[0].dims == source) or _is_filled(operand)
             for operand in user.operands
         )
         for user in reshape.users
@@ -71,11 +71,7 @@ def _is_moved(reshape: Node) -> bool:
 
 def _is_filled(value: Node) -> bool:
     """Whether all elements are one number."""
-    return value.opcode == "broadcast" and not dims_of(value.operands[0])
-
-
-def dims_of(value: Node) -> tuple[int, ...]:
-    return tuple(value.type.dims) if isinstance(value.type, TensorType) else ()
+    return value.opcode == "broadcast" and not value.operands[0].dims
 
 
 def _first_rank(kernel: Node) -> tuple[int, int]:
