@@ -44,13 +44,14 @@ def array_type(node: Any) -> TensorType:
 
 
 class Emitter:
-    """Appends instructions to one graph.
+    """Adds instructions to one graph, at its end or in front of one of its nodes.
 
     Constants are made once each. `metadata` is given to all that is made.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, before: Node | None = None) -> None:
         self.graph = graph
+        self.before = before
         self.metadata: str | None = None
         self._laid_out: dict[Type, Type] | None = {} if has_layouts(graph.module) else None
         self._constants: dict[Any, Node] = {}
@@ -63,14 +64,16 @@ class Emitter:
         """The node as this graph may use it: the node itself."""
         return node
 
-    def op(self, opcode: str, *operands: Node, type: Type | None = None, **attributes: Any) -> Node:
-        """An application of an op.
+    def op(
+        self, opcode: str, *operands: Node, type: Type | None = None, name: str | None = None, **attributes: Any
+    ) -> Node:
+        """An application of an op, named after its opcode if nothing else is asked for.
 
         `type` is for ops whose operands and attributes do not determine the result. Raises TypeProblem.
         """
         used = self.used(operands)
         row, made, values = self.resolved(opcode, [operand.type for operand in used], type, attributes)
-        return self.graph.add_apply(row, used, self.typed(made), values, metadata=self.metadata)
+        return self._apply(row, used, self.typed(made), values, name)
 
     def used(self, operands: tuple[Node, ...]) -> tuple[Node, ...]:
         """Nodes as this graph may use them."""
@@ -109,7 +112,7 @@ class Emitter:
         value_type = self._elementwise.get(used[0].type)
         if value_type is None:
             value_type = self._elementwise[used[0].type] = self.typed(array_type(used[0]))
-        return self.graph.add_apply(OPS[opcode], used, value_type, EMPTY, metadata=self.metadata)
+        return self._apply(OPS[opcode], used, value_type)
 
     def add(self, a: Node, b: Node) -> Node:
         return self.elementwise("add", a, b)
@@ -137,7 +140,7 @@ class Emitter:
         element, dims = (type.dtype, type.dims) if isinstance(type, TensorType) else (type, ())
         if not isinstance(value, (int, float)) and np.ndim(value):
             value_type = type if isinstance(type, TensorType) else TensorType(type)
-            return self.graph.add_constant(literal_of(value, element), self.typed(value_type), metadata=self.metadata)
+            return self._constant(literal_of(value, element), self.typed(value_type))
         key = (value.__class__, value or repr(value), element, dims)  # -0.0 equals 0.0
         result = self._constants.get(key)
         if result is None:
@@ -145,12 +148,12 @@ class Emitter:
                 result = self.broadcast(self.constant(value, element), dims)
             else:
                 literal = literal_of(np.asarray(value), element)
-                result = self.graph.add_constant(literal, TensorType(element), metadata=self.metadata)
+                result = self._constant(literal, TensorType(element))
             self._constants[key] = result
         return result
 
     def literal(self, literal: Literal) -> Node:
-        return self.graph.add_constant(literal, without_layout(literal.type), metadata=self.metadata)
+        return self._constant(literal, without_layout(literal.type))
 
     def like(self, value: Any, node: Any) -> Node:
         """A number in every element of an array of a node's type."""
@@ -175,7 +178,7 @@ class Emitter:
         if value_type.dims == dims:
             return node
         made = self.typed(self.shaped(value_type, dims))
-        return self.graph.add_apply(OPS["reshape"], self.used((node,)), made, EMPTY, metadata=self.metadata)
+        return self._apply(OPS["reshape"], self.used((node,)), made)
 
     def shaped(self, value_type: TensorType, dims: tuple[int, ...]) -> TensorType:
         """An array of other dimensions."""
@@ -201,7 +204,7 @@ class Emitter:
     def tuple(self, elements: Iterable[Node]) -> Node:
         used = [value if value.graph is self.graph else self.use(value) for value in elements]
         value_type = TupleType([without_layout(value.type) for value in used])  # pyright: ignore[reportArgumentType]
-        return self.graph.add_apply(OPS["tuple"], used, self.typed(value_type), EMPTY, metadata=self.metadata)
+        return self._apply(OPS["tuple"], used, self.typed(value_type))
 
     def element(self, node: Node, index: int) -> Node:
         """An element of a tuple; of a tuple instruction, its operand."""
@@ -234,10 +237,19 @@ class Emitter:
         """Append a copy of a graph's instructions, given its arguments; the node that yields its output."""
         return self.graph.copy_body(graph, arguments, mapping)
 
+    def _apply(
+        self, row: Op, operands: Iterable[Node], type: Type, attributes: Attributes = EMPTY, name: str | None = None
+    ) -> Node:
+        return self.graph.add_apply(row, operands, type, attributes, name, before=self.before, metadata=self.metadata)
+
+    def _constant(self, literal: Literal, type: Type) -> Node:
+        return self.graph.add_constant(literal, type, before=self.before, metadata=self.metadata)
+
 
 def has_layouts(module: Module) -> bool:
     """Whether a module's types have layouts: whether those of its entry's parameters do."""
-    leaves = [leaf for parameter in module.entry.parameters for leaf in leaf_types(parameter.type)]
+    parameters = module.entry.parameters if module.has_entry else ()
+    leaves = [leaf for parameter in parameters for leaf in leaf_types(parameter.type)]
     return any(isinstance(leaf, TensorType) and leaf.rank and leaf.layout is not None for leaf in leaves)
 
 

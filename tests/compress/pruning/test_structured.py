@@ -16,7 +16,6 @@ import pytest
 import hloom
 from hloom import autodiff
 from hloom.compress.pruning.dimension_dependency import Coupling
-from hloom.compress.pruning.scores import dims_of
 from hloom.text import HloomError
 from tests.compress.quantization.programs import LAYERS, lowered, normal
 
@@ -60,7 +59,7 @@ def test_channels_between_two_products(function: Any):
     made = check(module, weights, arrays, 0.25)
     assert roles(made) == [("channels", 12, 9)]
     assert len(made.axes[0].dims) == 3
-    assert sorted(dims_of(p) for p in made.module.entry.parameters) == [(5, 8), (6,), (8, 9), (9,), (9, 6)]
+    assert sorted(p.dims for p in made.module.entry.parameters) == [(5, 8), (6,), (8, 9), (9,), (9, 6)]
 
 
 def test_a_gated_network_joins_two_projections():
@@ -99,7 +98,7 @@ def test_heads():
     }
     made = check(module, weights, list(arrays), 0.5, axes=["heads"])
     assert roles(made) == [("heads", 4, 2)]
-    assert sorted(dims_of(p) for p in made.module.entry.parameters) == [
+    assert sorted(p.dims for p in made.module.entry.parameters) == [
         (2, 4, 16),
         (2, 5, 16),
         (16, 2, 4),
@@ -123,7 +122,7 @@ def test_heads_of_fused_projections():
     module, weights, arrays = traced(attention, params, normal(2, 5, 8))
     made = check(module, weights, arrays, 0.5)
     assert roles(made) == [("heads", 4, 2)]
-    assert sorted(dims_of(p) for p in made.module.entry.parameters) == [(2, 5, 8), (6, 8), (8, 18), (18,)]
+    assert sorted(p.dims for p in made.module.entry.parameters) == [(2, 5, 8), (6, 8), (8, 18), (18,)]
 
 
 def test_embedding_tables_whose_rows_are_multiplied_with_each_other():
@@ -157,7 +156,7 @@ def test_experts_lose_weights_and_the_router_stays():
     module, weights, arrays = traced(mixture, params, normal(5, 8))
     made = check(module, weights, arrays, 0.5, axes=["experts"])
     assert roles(made) == [("experts", 6, 3)]
-    assert sorted(dims_of(p) for p in made.module.entry.parameters) == [(3, 8, 10), (3, 10, 8), (5, 8), (8, 6)]
+    assert sorted(p.dims for p in made.module.entry.parameters) == [(3, 8, 10), (3, 10, 8), (5, 8), (8, 6)]
     both = check(module, weights, arrays, 0.5)
     assert {axis.role for axis in both.axes} == {"experts", "channels"}
 
@@ -210,7 +209,7 @@ def test_groups_of_convolutions(groups: int, multiplier: int, units: int):
     module, weights, arrays = traced(block, params, normal(2, 6, 6, 3))
     made = check(module, weights, arrays, 0.5)
     assert roles(made) == [("channels", units, units // 2)]
-    sizes = sorted(dims_of(p) for p in made.module.entry.parameters)
+    sizes = sorted(p.dims for p in made.module.entry.parameters)
     kernel = (3, 3, 8 // groups, wide // 2)
     assert kernel in sizes and (4,) in sizes and (1, 1, wide // 2, 5) in sizes
     counts = [n.attributes.get("feature_group_count") for n in made.module.entry.nodes if n.opcode == "convolution"]
@@ -252,7 +251,7 @@ def test_groups_of_the_batch():
     weights = {"params.w": normal(8, 6), "params.k": normal(3, 5, 6), "params.v": normal(6, 4)}
     made = check(module, weights, [normal(5, 8), *weights.values()], 0.5)
     assert roles(made) == [("channels", 2, 1)]
-    assert [dims_of(p) for p in made.module.entry.parameters] == [(5, 8), (8, 3), (3, 5, 3), (3, 4)]
+    assert [p.dims for p in made.module.entry.parameters] == [(5, 8), (8, 3), (3, 5, 3), (3, 4)]
 
 
 def rms(x, scale):
@@ -425,7 +424,7 @@ def test_groups_of_heads_that_share_keys_and_values():
     module, weights, arrays = traced(attention, params, normal(5, 8))
     made = check(module, weights, arrays, 0.5)
     assert roles(made) == [("heads", 2, 1)]
-    assert sorted(dims_of(p) for p in made.module.entry.parameters) == [(5, 8), (6, 8), (8, 3), (8, 3), (8, 6)]
+    assert sorted(p.dims for p in made.module.entry.parameters) == [(5, 8), (6, 8), (8, 3), (8, 3), (8, 6)]
 
 
 def test_two_producers_that_must_agree():

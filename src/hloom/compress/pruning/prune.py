@@ -309,7 +309,7 @@ def _select(parameter: Parameter, mask: Node, type_: TensorType) -> None:
         if first is None or parameter.graph.comes_before(user, first):
             first = user
     writer = InsertionPoint(parameter.graph, first)
-    masked = writer.op("select", mask, parameter, writer.splat(0, type_))
+    masked = writer.op("select", mask, parameter, writer.constant(0, type_))
     for user in users:
         parameter.graph.set_operands(user, [masked if operand is parameter else operand for operand in user.operands])
     if parameter.is_output:

@@ -51,7 +51,7 @@ class ReductionCorrection:
         term = writer.op(node.opcode, *inputs, type=node.type, **node.attributes)
         combined = self._reducer()
         if combined == "add" and removed > 1:
-            term = writer.multiply(term, writer.splat(removed, term.array_type.with_layout(None)))
+            term = writer.mul(term, writer.constant(removed, term.array_type.with_layout(None)))
         total = writer.op(combined, node, term)
         users = [user for user in node.users if user is not total]
         graph.move_before(node, total)
@@ -124,7 +124,7 @@ class OutputPadding:
             outputs[number] = writer.op(
                 "gather",
                 joined,
-                writer.vector(indices, DTYPES["s32"]),
+                writer.constant(indices, TensorType(DTYPES["s32"], indices.shape)),
                 type=TensorType(type_.dtype, [size if dim == self.at.dim else n for dim, n in enumerate(type_.dims)]),
                 offset_dims=tuple(dim for dim in range(type_.rank) if dim != self.at.dim),
                 collapsed_slice_dims=(self.at.dim,),

@@ -154,7 +154,7 @@ def _cut_operand(node: Node, operand_index: int, dims: list[tuple[int, np.ndarra
             parts[dim] = SliceDimension(first, first + len(positions), 1)
             operand = writer.op("slice", operand, type=TensorType(type_.dtype, sizes), slice=tuple(parts))
             continue
-        indices = writer.vector(positions.astype(np.int32), DTYPES["s32"])
+        indices = writer.constant(positions.astype(np.int32), TensorType(DTYPES["s32"], positions.shape))
         operand = writer.op(
             "gather",
             operand,

@@ -102,7 +102,7 @@ class RemovedColumns:
         type_ = TensorType(leaf.type.dtype, sizes)
         value = self.values[at].value
         if value is not None:
-            return writer.splat(value, type_)
+            return writer.constant(value, type_)
         assert isinstance(node, Apply), "a uniform value is computed"
         _, equation = self._maker(at)
         columns = self._operands(at)

@@ -125,15 +125,15 @@ def _round_weight(parameter: Parameter, weight: QuantizedWeight, companions: Map
     point, type_ = InsertionPoint(graph, first), parameter.array_type.with_layout(None)
     wide = F64 if type_.dtype is F64 else F32
     scale = stretch(point, point.convert(companions[SCALE], wide), type_.dims, weight.blocks)
-    steps = point.divide(point.convert(parameter, wide), scale)
+    steps = point.div(point.convert(parameter, wide), scale)
     zero = None
     if ZERO in companions:
         zero = stretch(point, point.convert(companions[ZERO], wide), type_.dims, weight.blocks)
         steps = point.op("add", steps, zero)
     made, stopped = _round_through(point, steps, weight.format.number_format, f"{weight.name}.rounding")
     if zero is not None:
-        made = point.subtract(made, zero)
-    made = point.convert(point.multiply(made, scale), type_.dtype)
+        made = point.sub(made, zero)
+    made = point.convert(point.mul(made, scale), type_.dtype)
     for user in users:
         graph.set_operands(user, [made if operand is parameter else operand for operand in user.operands])
     return stopped
@@ -173,14 +173,14 @@ def _round_activation(module: Module, activation: QuantizedActivation, maximum: 
     name = f"{activation.product}.rounding"
     if activation.clip is None:
         kept = [dim for dim in range(len(dims)) if dim not in summed]
-        made = point.multiply(round_steps(point, steps, form), point.broadcast(scale, dims, kept))
+        made = point.mul(round_steps(point, steps, form), point.broadcast(scale, dims, kept))
         stopped = point.op("subtract", made, wide, name=name)
         made = point.op("add", wide, stopped)
     else:
         limit = form.largest + _BEYOND_INTEGERS if form.is_integer else form.largest * _BEYOND_FLOATS
         near = _clamped(point, steps, -limit, limit)
         stopped = point.op("subtract", round_steps(point, near, form), near, name=name)
-        made = point.multiply(point.op("add", near, stopped), point.broadcast(scale, dims, ()))
+        made = point.mul(point.op("add", near, stopped), point.broadcast(scale, dims, ()))
     inputs = list(node.operands)
     inputs[activation.operand_index] = point.convert(made, operand.array_type.dtype)
     node.graph.set_operands(node, inputs)

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from hloom.ir import (
-    Apply,
-    DType,
-    Graph,
-    Layout,
-    Node,
-    TensorType,
-    Type,
-    default_layout,
-    infer_type,
-    literal_of,
-    without_layout,
-)
-from hloom.ops import OPS, splat_number
+from hloom.autodiff import Emitter
+from hloom.ir import Apply, DType, Graph, Layout, Node, TensorType, Type, default_layout
+from hloom.ops import splat_number
 
 
 def splat_value(node: Node) -> float | None:
@@ -38,65 +27,19 @@ def packed(type_: TensorType) -> TensorType:
     return type_.with_layout(Layout(order, element_bits=bits))
 
 
-class InsertionPoint:
-    """Writes instructions in front of one, with that instruction's metadata; or at the end of a graph."""
+class InsertionPoint(Emitter):
+    """Writes instructions in front of one, with that instruction's metadata; or at the end of a graph.
+
+    Arrays of narrow elements are packed, other types have no layouts. Each constant is written where it is read.
+    """
 
     def __init__(self, graph: Graph, before: Node | None) -> None:
-        self.graph = graph
-        self.before = before
+        super().__init__(graph, before)
         self.metadata = before.raw_metadata if isinstance(before, Apply) else None
 
-    def op(self, opcode: str, *operands: Node, type: Type | None = None, name: str | None = None, **attributes) -> Node:
-        """An application of an op."""
-        row = OPS[opcode]
-        types = [without_layout(operand.type) for operand in operands if operand.type is not None]
-        made = infer_type(row, types, attributes, type) if type is None or row.infer is not None else type
-        if isinstance(made, TensorType):
-            made = packed(made)
-        return self.graph.add_apply(row, operands, made, attributes, name, before=self.before, metadata=self.metadata)
+    def typed(self, value_type: Type) -> Type:
+        return packed(value_type) if isinstance(value_type, TensorType) else value_type
 
-    def constant(self, value: float, element: DType) -> Node:
-        """A scalar."""
-        return self.graph.add_constant(
-            literal_of(np.asarray(value), element), TensorType(element), before=self.before, metadata=self.metadata
-        )
-
-    def vector(self, values: np.ndarray, element: DType) -> Node:
-        """An array constant."""
-        return self.graph.add_constant(
-            literal_of(values, element), TensorType(element, values.shape), before=self.before, metadata=self.metadata
-        )
-
-    def convert(self, node: Node, element: DType) -> Node:
-        plain = node.array_type.with_layout(None)
-        return node if plain.dtype is element else self.op("convert", node, type=plain.with_dtype(element))
-
-    def multiply(self, a: Node, b: Node) -> Node:
-        return self.op("multiply", a, b)
-
-    def divide(self, a: Node, b: Node) -> Node:
-        return self.op("divide", a, b)
-
-    def subtract(self, a: Node, b: Node) -> Node:
-        return self.op("subtract", a, b)
-
-    def reshape(self, node: Node, dims: Sequence[int]) -> Node:
-        plain = node.array_type.with_layout(None)
-        if plain.dims == tuple(dims):
-            return node
-        return self.op("reshape", node, type=TensorType(plain.dtype, tuple(dims)))
-
-    def transpose(self, node: Node, order: Sequence[int]) -> Node:
-        if tuple(order) == tuple(range(len(order))):
-            return node
-        return self.op("transpose", node, dimensions=tuple(order))
-
-    def broadcast(self, node: Node, dims: Sequence[int], into: Sequence[int]) -> Node:
-        plain = node.array_type.with_layout(None)
-        if plain.dims == tuple(dims) and tuple(into) == tuple(range(len(dims))):
-            return node
-        return self.op("broadcast", node, type=TensorType(plain.dtype, tuple(dims)), dimensions=tuple(into))
-
-    def splat(self, value: float, like: TensorType) -> Node:
-        """A number in every element."""
-        return self.broadcast(self.constant(value, like.dtype), like.dims, ())
+    def constant(self, value: Any, type: TensorType | DType) -> Node:
+        self._constants.clear()
+        return super().constant(value, type)

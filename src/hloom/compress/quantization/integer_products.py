@@ -156,14 +156,14 @@ def write_integer_product(
     value = point.convert(sums, F32)
     into = _result_dims(product)
     if clip is None:
-        value = point.multiply(value, point.broadcast(scale, result.dims, [into[0][dim] for dim in kept]))
+        value = point.mul(value, point.broadcast(scale, result.dims, [into[0][dim] for dim in kept]))
     else:
-        value = point.multiply(value, point.broadcast(scale, result.dims, ()))
+        value = point.mul(value, point.broadcast(scale, result.dims, ()))
     weight_scale = product.weight.companions[SCALE]
     counts = weight_scale.array_type.dims
     varying = [dim for dim, count in enumerate(counts) if count != 1]
     flat = point.convert(point.reshape(weight_scale, [counts[dim] for dim in varying]), F32)
-    value = point.multiply(value, point.broadcast(flat, result.dims, [into[1][dim] for dim in varying]))
+    value = point.mul(value, point.broadcast(flat, result.dims, [into[1][dim] for dim in varying]))
     value = point.convert(value, result.dtype)
     if not straight_through:
         graph.replace_uses(node, value)
@@ -200,16 +200,16 @@ def activation_steps(
     if clip is not None:
         constant = static_scale(clip, form)
         scale = point.constant(float(constant), F32)
-        return point.multiply(activation, point.splat(float(np.float32(1) / constant), type_)), scale
+        return point.mul(activation, point.constant(float(np.float32(1) / constant), type_)), scale
     kept = [dim for dim in range(type_.rank) if dim not in summed]
     zero = point.constant(0.0, F32)
     magnitudes = point.op("abs", activation)
     greatest = (
         point.op("reduce", magnitudes, zero, dimensions=tuple(summed), to_apply=maximum) if summed else magnitudes
     )
-    share = point.multiply(greatest, point.splat(1 / form.largest, greatest.array_type))
-    scale = point.op("maximum", share, point.splat(float(np.finfo(np.float32).tiny), share.array_type))
-    return point.divide(activation, point.broadcast(scale, type_.dims, kept)), scale
+    share = point.mul(greatest, point.constant(1 / form.largest, greatest.array_type))
+    scale = point.op("maximum", share, point.constant(float(np.finfo(np.float32).tiny), share.array_type))
+    return point.div(activation, point.broadcast(scale, type_.dims, kept)), scale
 
 
 def round_steps(point: InsertionPoint, steps: Node, form: NumberFormat) -> Node:

@@ -42,9 +42,9 @@ def dequantize(value: QuantizedValue, before: Node | None) -> Node:
     dims = value.type.dims
     if ZERO in value.companions:
         zero = writer.convert(value.companions[ZERO], wide)
-        result = writer.subtract(result, stretch(writer, zero, dims, value.blocks[ZERO]))
+        result = writer.sub(result, stretch(writer, zero, dims, value.blocks[ZERO]))
     scale = writer.convert(value.companions[SCALE], wide)
-    result = writer.multiply(result, stretch(writer, scale, dims, value.blocks[SCALE]))
+    result = writer.mul(result, stretch(writer, scale, dims, value.blocks[SCALE]))
     return writer.convert(result, value.type.dtype)
 
 
@@ -128,7 +128,7 @@ def mask(value: QuantizedValue, node: Apply, operand_index: int) -> QuantizedVal
     if not is_mask_of(node, operand_index) or ZERO in value.companions:
         return None
     writer, type_ = InsertionPoint(node.graph, node), node.array_type
-    operands = [writer.splat(0, value.node.array_type.with_layout(None))] * 2
+    operands = [writer.constant(0, value.node.array_type.with_layout(None))] * 2
     operands[operand_index - 1] = value.node
     narrow = packed(type_.with_dtype(value.node.array_type.dtype))
     made = node.graph.add_apply(

@@ -38,7 +38,7 @@ def quantize_in_program(
     greatest = _greatest(point, values, blocks, _maximum(node.graph.module, wide))
     scale = _scale(point, greatest, number_format, wide)
     divisor = point.convert(scale, wide)
-    quotients = point.divide(values, stretch(point, divisor, type_.dims, blocks))
+    quotients = point.div(values, stretch(point, divisor, type_.dims, blocks))
     largest = number_format.largest
     limits = [point.constant(limit, wide) for limit in (-largest, largest)]
     if number_format.is_integer:
@@ -71,23 +71,23 @@ def _greatest(point: InsertionPoint, values: Node, blocks: Sequence[int], maximu
 def _scale(point: InsertionPoint, greatest: Node, number_format: NumberFormat, wide: DType) -> Node:
     type_ = greatest.array_type
     if number_format.exponent is None:
-        share = point.multiply(greatest, point.splat(1 / number_format.largest, type_))
-        return point.op("maximum", share, point.splat(float(np.finfo(wide.numpy).tiny), type_))
+        share = point.mul(greatest, point.constant(1 / number_format.largest, type_))
+        return point.op("maximum", share, point.constant(float(np.finfo(wide.numpy).tiny), type_))
     greatest = point.convert(greatest, F32)
     plain = TensorType(DTYPES["s32"], type_.dims)
     bits = point.op("bitcast-convert", greatest, type=plain)
-    powers = point.op("and", bits, point.splat(_EXPONENT_BITS, plain))
+    powers = point.op("and", bits, point.constant(_EXPONENT_BITS, plain))
     power = point.op("bitcast-convert", powers, type=TensorType(F32, type_.dims))
-    scale = point.multiply(power, point.splat(2.0**-number_format.exponent, power.array_type))
-    return point.convert(point.op("maximum", scale, point.splat(_LEAST_POWER, scale.array_type)), MX_SCALE)
+    scale = point.mul(power, point.constant(2.0**-number_format.exponent, power.array_type))
+    return point.convert(point.op("maximum", scale, point.constant(_LEAST_POWER, scale.array_type)), MX_SCALE)
 
 
 def _zeros(
     point: InsertionPoint, type_: TensorType, number_format: NumberFormat, blocks: Sequence[int], wide: DType
 ) -> QuantizedValue:
     scale = MX_SCALE if number_format.is_block_scaled else wide
-    values = point.convert(point.splat(0.0, type_.with_dtype(wide)), number_format.dtype)
-    ones = point.splat(1.0, TensorType(wide, scale_dims(type_.dims, blocks)))
+    values = point.convert(point.constant(0.0, type_.with_dtype(wide)), number_format.dtype)
+    ones = point.constant(1.0, TensorType(wide, scale_dims(type_.dims, blocks)))
     return QuantizedValue(values, {SCALE: point.convert(ones, scale)}, {SCALE: tuple(blocks)}, type_)
 
 

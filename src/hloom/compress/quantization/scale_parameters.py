@@ -79,7 +79,7 @@ def write_scales(
         flat = point.convert(point.transpose(flat, [ordered.index(dim) for dim in own]), activation.array_type.dtype)
         order = sorted(range(len(other)), key=lambda position: other[position])
         flat = point.transpose(flat, order)
-        smoothed = point.multiply(activation, point.broadcast(flat, activation.array_type.dims, sorted(other)))
+        smoothed = point.mul(activation, point.broadcast(flat, activation.array_type.dims, sorted(other)))
         for number, member in group.items():
             node = products[number]
             operands = list(node.operands)
