@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -46,8 +46,11 @@ def array_type(node: Any) -> TensorType:
 class Emitter:
     """Adds instructions to one graph, at its end or in front of one of its nodes.
 
-    Constants are made once each. `metadata` is given to all that is made.
+    `metadata` is given to all that is made.
     """
+
+    shares_constants: ClassVar[bool] = True
+    """Whether a constant is made once, and not each time it is asked for."""
 
     def __init__(self, graph: Graph, before: Node | None = None) -> None:
         self.graph = graph
@@ -142,7 +145,7 @@ class Emitter:
             value_type = type if isinstance(type, TensorType) else TensorType(type)
             return self._constant(literal_of(value, element), self.typed(value_type))
         key = (value.__class__, value or repr(value), element, dims)  # -0.0 equals 0.0
-        result = self._constants.get(key)
+        result = self._constants.get(key) if self.shares_constants else None
         if result is None:
             if dims:
                 result = self.broadcast(self.constant(value, element), dims)
@@ -224,8 +227,12 @@ class Emitter:
         """The computation of two scalars that combines them by an op."""
         result = self._reducers.get((opcode, element))
         if result is None:
-            result = self._reducers[opcode, element] = combiner(self.graph, opcode, element)
+            result = self._reducers[opcode, element] = self._reducer(opcode, element)
         return result
+
+    def _reducer(self, opcode: str, element: DType) -> Graph:
+        module, name = self.graph.module, f"autodiff.{opcode}.{element}"
+        return module[name] if name in module else add_reducer(module, name, opcode, element)
 
     def conjugate(self, node: Node) -> Node:
         """The complex conjugate; a real array is its own."""
@@ -275,14 +282,9 @@ def ordered(opcode: str, attributes: Mapping[str, Any]) -> Attributes:
     return Attributes(values)
 
 
-def combiner(graph: Graph, opcode: str, element: DType) -> Graph:
-    """The computation of two scalars that combines them by an op, made once in a module."""
-    module = graph.module
-    name = f"autodiff.{opcode}.{element}"
-    if name in module:
-        return module[name]
-    made = module.add_graph(name)
-    scalar = TensorType(element)
+def add_reducer(module: Module, name: str, opcode: str, element: DType) -> Graph:
+    """Add the computation of two scalars that combines them by an op."""
+    made, scalar = module.add_graph(name), TensorType(element)
     left, right = made.add_parameter(scalar, "lhs"), made.add_parameter(scalar, "rhs")
     made.set_output(made.add_apply(OPS[opcode], (left, right), scalar))
     return made

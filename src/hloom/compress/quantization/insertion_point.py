@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from hloom.autodiff import Emitter
-from hloom.ir import Apply, DType, Graph, Layout, Node, TensorType, Type, default_layout
+from hloom.ir import Apply, Graph, Layout, Node, TensorType, Type, default_layout
 from hloom.ops import splat_number
 
 
@@ -33,13 +31,11 @@ class InsertionPoint(Emitter):
     Arrays of narrow elements are packed, other types have no layouts. Each constant is written where it is read.
     """
 
+    shares_constants = False
+
     def __init__(self, graph: Graph, before: Node | None) -> None:
         super().__init__(graph, before)
         self.metadata = before.raw_metadata if isinstance(before, Apply) else None
 
     def typed(self, value_type: Type) -> Type:
         return packed(value_type) if isinstance(value_type, TensorType) else value_type
-
-    def constant(self, value: Any, type: TensorType | DType) -> Node:
-        self._constants.clear()
-        return super().constant(value, type)

@@ -108,7 +108,7 @@ def _tile(primitive: Primitive) -> Node:
     dims = [1] * (rank - len(dims)) + dims
     counts = [1] * (rank - len(counts)) + counts
     spread_dims = [size for pair in zip(counts, dims, strict=True) for size in pair]
-    spread = build.spread(build.reshape(x, dims), spread_dims, tuple(range(1, 2 * rank, 2)))
+    spread = build.broadcast(build.reshape(x, dims), spread_dims, tuple(range(1, 2 * rank, 2)))
     return build.reshape(spread, [count * size for count, size in zip(counts, dims, strict=True)])
 
 
@@ -124,7 +124,7 @@ def _concat(primitive: Primitive) -> Node:
     element = primitive.result.dtype if primitive.result else tensor(arrays[0]).dtype
     arrays = [primitive.build.convert(array, element) for array in arrays]
     dimension = primitive.axis_of(axis, tensor(arrays[0]).rank)
-    return primitive.build.apply("concatenate", *arrays, dimensions=(dimension,))
+    return primitive.build.op("concatenate", *arrays, dimensions=(dimension,))
 
 
 def _operands_of_tuple(primitive: Primitive) -> tuple[LoweredValue, ...]:
@@ -140,7 +140,7 @@ def _stack(primitive: Primitive) -> Node:
     axis = primitive.axis_of(given, rank + 1)
     dims = tensor(arrays[0]).dims
     parts = [build.reshape(array, (*dims[:axis], 1, *dims[axis:])) for array in arrays]
-    return build.apply("concatenate", *parts, dimensions=(axis,))
+    return build.op("concatenate", *parts, dimensions=(axis,))
 
 
 @lowers("Split")
@@ -193,7 +193,7 @@ def narrowed(build: HloBuilder, x: Node, axis: int, start: int, length: int) -> 
     """Some of the indices of one dimension."""
     ranges = [SliceDimension(0, size) for size in tensor(x).dims]
     ranges[axis] = SliceDimension(start, start + length)
-    return build.apply("slice", x, slice=tuple(ranges))
+    return build.op("slice", x, slice=tuple(ranges))
 
 
 @lowers("Slice")
@@ -203,7 +203,7 @@ def _slice(primitive: Primitive) -> Node:
     starts, sizes = primitive.dims(1), primitive.dims(2)
     limits = [end if size == -1 else start + size for start, size, end in zip(starts, sizes, dims, strict=True)]
     ranges = tuple(SliceDimension(start, limit) for start, limit in zip(starts, limits, strict=True))
-    return primitive.build.apply("slice", primitive.x, slice=ranges)
+    return primitive.build.op("slice", primitive.x, slice=ranges)
 
 
 @lowers("SliceExt", "SliceExtView", "Narrow", "NarrowView")
@@ -218,7 +218,7 @@ def _slice_of_dimension(primitive: Primitive) -> Node:
     ranges = [SliceDimension(0, size) for size in tensor(x).dims]
     limit = max(_within(primitive.static(3), size), start)
     ranges[axis] = SliceDimension(start, limit, primitive.static(4, 1))
-    return primitive.build.apply("slice", x, slice=tuple(ranges))
+    return primitive.build.op("slice", x, slice=tuple(ranges))
 
 
 def _within(index: int, size: int) -> int:
@@ -279,9 +279,9 @@ def _strided_slice(primitive: Primitive) -> Node:
             ranges.append(SliceDimension(indices.start, max(indices.stop, indices.start), abs(step)))
     sizes += dims[len(ranges) :]
     ranges += [SliceDimension(0, size) for size in dims[len(ranges) :]]
-    part: Node = build.apply("slice", x, slice=tuple(ranges))
+    part: Node = build.op("slice", x, slice=tuple(ranges))
     if reversed_dims:
-        part = build.apply("reverse", part, dimensions=tuple(reversed_dims))
+        part = build.op("reverse", part, dimensions=tuple(reversed_dims))
     return build.reshape(part, sizes)
 
 
@@ -313,7 +313,7 @@ def _gather(primitive: Primitive) -> Node:
         indices = _from_the_front(build, indices, dims[axis])
     rank = len(index_dims)
     offsets = [dim if dim < axis else dim + rank - 1 for dim in range(len(dims)) if dim != axis]
-    gathered: Node = build.apply(
+    gathered: Node = build.op(
         "gather",
         x,
         indices,
@@ -323,20 +323,20 @@ def _gather(primitive: Primitive) -> Node:
         index_vector_dim=rank,
         slice_sizes=tuple(1 if dim == axis else size for dim, size in enumerate(dims)),
     )
-    inside = build.apply(
+    inside = build.op(
         "and",
-        build.compare(indices, build.filled(0, indices), "GE"),
-        build.compare(indices, build.filled(dims[axis], indices), "LT"),
+        build.compare("GE", indices, build.like(0, indices)),
+        build.compare("LT", indices, build.like(dims[axis], indices)),
     )
     result_dims = tensor(gathered).dims
-    is_inside = build.spread(inside, result_dims, tuple(range(axis, axis + rank)))
-    return build.apply("select", is_inside, gathered, build.filled(0, gathered))
+    is_inside = build.broadcast(inside, result_dims, tuple(range(axis, axis + rank)))
+    return build.op("select", is_inside, gathered, build.like(0, gathered))
 
 
 def _from_the_front(build: HloBuilder, indices: Node, size: int) -> Node:
     """Indices of which negative ones count from the end."""
-    below = build.compare(indices, build.filled(0, indices), "LT")
-    return build.apply("select", below, build.apply("add", indices, build.filled(size, indices)), indices)
+    below = build.compare("LT", indices, build.like(0, indices))
+    return build.op("select", below, build.op("add", indices, build.like(size, indices)), indices)
 
 
 def _gather_in_batches(primitive: Primitive, x: Node, indices: Node, axis: int, batch: int) -> Node:
@@ -351,23 +351,23 @@ def _gather_in_batches(primitive: Primitive, x: Node, indices: Node, axis: int, 
     before, rows, behind = math.prod(dims[batch:axis]), dims[axis], math.prod(dims[axis + 1 :])
     flat = build.reshape(x, (batches, before, rows, behind))
     numbers = _from_the_front(build, build.reshape(indices, (batches, picked)), rows)
-    pair = [build.iota((batches, picked, 1), 0, tensor(numbers).dtype), build.reshape(numbers, (batches, picked, 1))]
-    gathered: Node = build.apply(
+    pair = [build.iota(tensor(numbers).dtype, (batches, picked, 1), 0), build.reshape(numbers, (batches, picked, 1))]
+    gathered: Node = build.op(
         "gather",
         flat,
-        build.apply("concatenate", *pair, dimensions=(2,)),
+        build.op("concatenate", *pair, dimensions=(2,)),
         offset_dims=(1, 3),
         collapsed_slice_dims=(0, 2),
         start_index_map=(0, 2),
         index_vector_dim=2,
         slice_sizes=(1, before, 1, behind),
     )
-    zero = build.filled(0, numbers)
-    inside = build.apply(
-        "and", build.compare(numbers, zero, "GE"), build.compare(numbers, build.filled(rows, numbers), "LT")
+    zero = build.like(0, numbers)
+    inside = build.op(
+        "and", build.compare("GE", numbers, zero), build.compare("LT", numbers, build.like(rows, numbers))
     )
-    is_inside = build.spread(inside, tensor(gathered).dims, (0, 2))
-    kept = build.apply("select", is_inside, gathered, build.filled(0, gathered))
+    is_inside = build.broadcast(inside, tensor(gathered).dims, (0, 2))
+    kept = build.op("select", is_inside, gathered, build.like(0, gathered))
     return build.reshape(kept, (*dims[:axis], *index_dims[batch:], *dims[axis + 1 :]))
 
 
@@ -377,7 +377,7 @@ def _gather_nd(primitive: Primitive) -> Node:
     x, indices = primitive.x, primitive.array(1)
     dims, index_dims = tensor(x).dims, tensor(indices).dims
     count, batch = index_dims[-1], len(index_dims) - 1
-    return primitive.build.apply(
+    return primitive.build.op(
         "gather",
         x,
         indices,
@@ -400,10 +400,13 @@ def _one_hot(primitive: Primitive) -> Node:
     own = tensor(indices).dims
     dims = (*own[:axis], depth, *own[axis:])
     others = tuple(dim for dim in range(rank + 1) if dim != axis)
-    places = build.iota(dims, axis, tensor(indices).dtype)
-    is_set = build.compare(places, build.spread(indices, dims, others), "EQ")
-    return build.apply(
-        "select", is_set, build.spread(build.reshape(on, ()), dims, ()), build.spread(build.reshape(off, ()), dims, ())
+    places = build.iota(tensor(indices).dtype, dims, axis)
+    is_set = build.compare("EQ", places, build.broadcast(indices, dims, others))
+    return build.op(
+        "select",
+        is_set,
+        build.broadcast(build.reshape(on, ()), dims, ()),
+        build.broadcast(build.reshape(off, ()), dims, ()),
     )
 
 
@@ -427,7 +430,7 @@ def _filled(primitive: Primitive) -> Node:
     dims = primitive.x_type.dims if name == "FullLike" else primitive.dims(dims_index)
     element = primitive.result.dtype if primitive.result else None
     number = primitive.array(number_index, element)
-    return primitive.build.spread(primitive.build.reshape(number, ()), dims, ())
+    return primitive.build.broadcast(primitive.build.reshape(number, ()), dims, ())
 
 
 @lowers("Arange", "Range")
@@ -437,9 +440,9 @@ def _range(primitive: Primitive) -> Node:
     start, end, step = (primitive.static(index) for index in range(3))
     count = max(0, math.ceil((end - start) / step))
     element = primitive.result.dtype if primitive.result else dtype("s64")
-    places = build.iota((count,), 0, element)
-    scaled = build.apply("multiply", places, build.filled(step, places))
-    return build.apply("add", scaled, build.filled(start, scaled))
+    places = build.iota(element, (count,), 0)
+    scaled = build.op("multiply", places, build.like(step, places))
+    return build.op("add", scaled, build.like(start, scaled))
 
 
 @lowers("Tril", "TrilExt", "Triu")
@@ -448,10 +451,10 @@ def _triangle(primitive: Primitive) -> Node:
     build, x = primitive.build, primitive.x
     diagonal = primitive.static(1, primitive.attribute("diagonal", 0))
     dims = tensor(x).dims
-    rows, columns = (build.iota(dims, len(dims) - 2 + index, dtype("s64")) for index in (0, 1))
-    limit = build.apply("add", rows, build.filled(diagonal, rows))
+    rows, columns = (build.iota(dtype("s64"), dims, len(dims) - 2 + index) for index in (0, 1))
+    limit = build.op("add", rows, build.like(diagonal, rows))
     direction = "LE" if "Tril" in primitive.node.opcode else "GE"
-    return build.apply("select", build.compare(columns, limit, direction), x, build.filled(0, x))
+    return build.op("select", build.compare(direction, columns, limit), x, build.like(0, x))
 
 
 @lowers("Pad", "PadV3", "ConstantPadND")
@@ -460,7 +463,7 @@ def _pad(primitive: Primitive) -> Node:
     build, x = primitive.build, primitive.x
     dims = tensor(x).dims
     if primitive.node.opcode.endswith(".Pad"):
-        pairs, value = primitive.attribute("paddings", ()), build.number(0, tensor(x).dtype)
+        pairs, value = primitive.attribute("paddings", ()), build.constant(0, tensor(x).dtype)
     else:
         numbers = primitive.dims(1)
         if primitive.node.opcode.endswith("PadV3") and primitive.attribute("mode", "constant") != "constant":
@@ -470,11 +473,11 @@ def _pad(primitive: Primitive) -> Node:
             half = len(numbers) // 2
             given = list(zip(numbers[:half], numbers[half:], strict=True))
         pairs = [(0, 0)] * (len(dims) - len(given)) + given[::-1]
-        value = build.number(0, tensor(x).dtype)
+        value = build.constant(0, tensor(x).dtype)
         if len(primitive.operands) > 2 and isinstance(primitive.operands[2], (Node, Number)):
             value = build.reshape(primitive.array(2, tensor(x).dtype), ())
     padding = tuple(PaddingDimension(low, high) for low, high in pairs)
-    return build.apply("pad", x, value, padding=padding)
+    return build.op("pad", x, value, padding=padding)
 
 
 @lowers("ReverseV2")
@@ -482,7 +485,7 @@ def _reverse(primitive: Primitive) -> Node:
     x = primitive.x
     axes = primitive.axes(1, x) if len(primitive.operands) > 1 else primitive.attribute("axis", ())
     rank = tensor(x).rank
-    return primitive.build.apply("reverse", x, dimensions=tuple(primitive.axis_of(axis, rank) for axis in axes))
+    return primitive.build.op("reverse", x, dimensions=tuple(primitive.axis_of(axis, rank) for axis in axes))
 
 
 @lowers("Shape")

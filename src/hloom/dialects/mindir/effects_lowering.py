@@ -27,7 +27,7 @@ def _assign_with(opcode: str) -> Callable[[Primitive], Writes]:
     def rule(primitive: Primitive) -> Writes:
         x = primitive.x
         value = primitive.build.stretch(primitive.array(1, tensor(x).dtype), tensor(x).dims)
-        made: Node = primitive.build.apply(opcode, x, value)
+        made: Node = primitive.build.op(opcode, x, value)
         return made, {0: made}
 
     return rule
@@ -36,7 +36,7 @@ def _assign_with(opcode: str) -> Callable[[Primitive], Writes]:
 def _scaled(build: HloBuilder, factor: Node, x: Node) -> Node:
     """An array times a number."""
     number = build.reshape(build.convert(factor, tensor(x).dtype), ())
-    return build.apply("multiply", x, build.spread(number, tensor(x).dims, ()))
+    return build.op("multiply", x, build.broadcast(number, tensor(x).dims, ()))
 
 
 def _momentum(primitive: Primitive) -> Writes:
@@ -52,12 +52,12 @@ def _momentum(primitive: Primitive) -> Writes:
     variable, accumulated, rate, gradient, momentum = (primitive.array(index) for index in range(5))
     scale = primitive.attribute("gradient_scale", 1.0)
     if scale != 1:
-        gradient = build.apply("multiply", gradient, build.filled(scale, gradient))
-    accumulated = build.apply("add", _scaled(build, momentum, accumulated), gradient)
+        gradient = build.op("multiply", gradient, build.like(scale, gradient))
+    accumulated = build.op("add", _scaled(build, momentum, accumulated), gradient)
     step: Node = accumulated
     if primitive.attribute("use_nesterov", False):
-        step = build.apply("add", _scaled(build, momentum, accumulated), gradient)
-    made = build.apply("subtract", variable, _scaled(build, rate, step))
+        step = build.op("add", _scaled(build, momentum, accumulated), gradient)
+    made = build.op("subtract", variable, _scaled(build, rate, step))
     return made, {0: made, 1: accumulated}
 
 
@@ -72,27 +72,27 @@ def _sgd(primitive: Primitive) -> Writes:
     decay, dampening = primitive.attribute("weight_decay", 0.0), primitive.attribute("dampening", 0.0)
     dims = tensor(variable).dims
     if decay:
-        gradient = build.apply("add", gradient, build.apply("multiply", variable, build.filled(decay, variable)))
-    damped = build.apply("multiply", gradient, build.filled(1 - dampening, gradient))
-    summed = build.apply("add", _scaled(build, momentum, accumulated), damped)
-    zero = build.filled(0, first)
-    is_first = build.compare(first, zero, "GT")
-    sums = build.apply("select", is_first, gradient, summed)
+        gradient = build.op("add", gradient, build.op("multiply", variable, build.like(decay, variable)))
+    damped = build.op("multiply", gradient, build.like(1 - dampening, gradient))
+    summed = build.op("add", _scaled(build, momentum, accumulated), damped)
+    zero = build.like(0, first)
+    is_first = build.compare("GT", first, zero)
+    sums = build.op("select", is_first, gradient, summed)
     step: Node = sums
     if primitive.attribute("nesterov", False):
-        step = build.apply("add", gradient, _scaled(build, momentum, sums))
+        step = build.op("add", gradient, _scaled(build, momentum, sums))
     number = build.reshape(momentum, ())
-    has_momentum = build.spread(build.compare(number, build.filled(0, number), "GT"), dims, ())
-    step = build.apply("select", has_momentum, step, gradient)
-    made = build.apply("subtract", variable, _scaled(build, rate, step))
-    kept = build.apply("select", has_momentum, sums, accumulated)
-    return made, {0: made, 3: kept, 5: build.apply("select", has_momentum, zero, first)}
+    has_momentum = build.broadcast(build.compare("GT", number, build.like(0, number)), dims, ())
+    step = build.op("select", has_momentum, step, gradient)
+    made = build.op("subtract", variable, _scaled(build, rate, step))
+    kept = build.op("select", has_momentum, sums, accumulated)
+    return made, {0: made, 3: kept, 5: build.op("select", has_momentum, zero, first)}
 
 
 def _moving_average(build: HloBuilder, old: Node, factor: Node, value: Node) -> Node:
     """factor * old + (1 - factor) * value."""
-    rest = build.apply("subtract", build.filled(1, factor), factor)
-    return build.apply("add", _scaled(build, factor, old), _scaled(build, rest, value))
+    rest = build.op("subtract", build.like(1, factor), factor)
+    return build.op("add", _scaled(build, factor, old), _scaled(build, rest, value))
 
 
 def _adam(primitive: Primitive) -> Writes:
@@ -106,13 +106,13 @@ def _adam(primitive: Primitive) -> Writes:
     build = primitive.build
     variable, m, v, power1, power2, rate, beta1, beta2, epsilon, gradient = (primitive.array(i) for i in range(10))
     m = _moving_average(build, m, beta1, gradient)
-    v = _moving_average(build, v, beta2, build.apply("multiply", gradient, gradient))
-    one = build.number(1, tensor(rate).dtype)
+    v = _moving_average(build, v, beta2, build.op("multiply", gradient, gradient))
+    one = build.constant(1, tensor(rate).dtype)
     power1, power2, rate = (build.reshape(number, ()) for number in (power1, power2, rate))
-    root = build.apply("sqrt", build.apply("subtract", one, power2))
-    rate = build.apply("divide", build.apply("multiply", rate, root), build.apply("subtract", one, power1))
+    root = build.op("sqrt", build.op("subtract", one, power2))
+    rate = build.op("divide", build.op("multiply", rate, root), build.op("subtract", one, power1))
     step: Node = _moving_average(build, m, beta1, gradient) if primitive.attribute("use_nesterov", False) else m
-    made = build.apply("subtract", variable, _scaled(build, rate, _over_root(build, step, v, epsilon)))
+    made = build.op("subtract", variable, _scaled(build, rate, _over_root(build, step, v, epsilon)))
     return (made, m, v), {0: made, 1: m, 2: v}
 
 
@@ -124,16 +124,16 @@ def _adam_with_decay(primitive: Primitive) -> Writes:
     build = primitive.build
     variable, m, v, rate, beta1, beta2, epsilon, decay, gradient = (primitive.array(i) for i in range(9))
     m = _moving_average(build, m, beta1, gradient)
-    v = _moving_average(build, v, beta2, build.apply("multiply", gradient, gradient))
-    step = build.apply("add", _over_root(build, m, v, epsilon), _scaled(build, decay, variable))
-    made = build.apply("subtract", variable, _scaled(build, rate, step))
+    v = _moving_average(build, v, beta2, build.op("multiply", gradient, gradient))
+    step = build.op("add", _over_root(build, m, v, epsilon), _scaled(build, decay, variable))
+    made = build.op("subtract", variable, _scaled(build, rate, step))
     return (made, m, v), {0: made, 1: m, 2: v}
 
 
 def _over_root(build: HloBuilder, step: Node, v: Node, epsilon: Node) -> Node:
     """step / (sqrt(v) + epsilon)."""
-    small = build.spread(build.reshape(epsilon, ()), tensor(v).dims, ())
-    return build.apply("divide", step, build.apply("add", build.apply("sqrt", v), small))
+    small = build.broadcast(build.reshape(epsilon, ()), tensor(v).dims, ())
+    return build.op("divide", step, build.op("add", build.op("sqrt", v), small))
 
 
 def _rms_prop(primitive: Primitive) -> Writes:
@@ -145,12 +145,12 @@ def _rms_prop(primitive: Primitive) -> Writes:
     """
     build = primitive.build
     variable, squares, moment, rate, gradient, rho, momentum, epsilon = (primitive.array(i) for i in range(8))
-    squares = _moving_average(build, squares, rho, build.apply("multiply", gradient, gradient))
-    small = build.spread(build.reshape(epsilon, ()), tensor(squares).dims, ())
-    inverse = build.apply("rsqrt", build.apply("add", squares, small))
-    step = build.apply("multiply", _scaled(build, rate, gradient), inverse)
-    moment = build.apply("add", _scaled(build, momentum, moment), step)
-    made = build.apply("subtract", variable, moment)
+    squares = _moving_average(build, squares, rho, build.op("multiply", gradient, gradient))
+    small = build.broadcast(build.reshape(epsilon, ()), tensor(squares).dims, ())
+    inverse = build.op("rsqrt", build.op("add", squares, small))
+    step = build.op("multiply", _scaled(build, rate, gradient), inverse)
+    moment = build.op("add", _scaled(build, momentum, moment), step)
+    made = build.op("subtract", variable, moment)
     return made, {0: made, 1: squares, 2: moment}
 
 

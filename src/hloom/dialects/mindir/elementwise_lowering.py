@@ -48,7 +48,7 @@ def common_type(primitive: Primitive, operands: Iterable[LoweredValue]) -> DType
 def binary(primitive: Primitive, opcode: str, element: DType | None = None) -> Node:
     """An op of two operands, stretched to each other; `element` is the type they are converted to."""
     left, right = operand_pair(primitive, element or result_type(primitive))
-    return primitive.build.apply(opcode, left, right)
+    return primitive.build.op(opcode, left, right)
 
 
 def operand_pair(primitive: Primitive, element: DType) -> tuple[Node, Node]:
@@ -98,8 +98,8 @@ def _scaled_sum(primitive: Primitive) -> Node:
     left, right = operand_pair(primitive, element)
     alpha = primitive.static(2, 1)
     if alpha != 1:
-        right = primitive.build.apply("multiply", right, primitive.build.filled(alpha, right))
-    return primitive.build.apply("add" if primitive.node.opcode.endswith("AddExt") else "subtract", left, right)
+        right = primitive.build.op("multiply", right, primitive.build.like(alpha, right))
+    return primitive.build.op("add" if primitive.node.opcode.endswith("AddExt") else "subtract", left, right)
 
 
 @lowers("AddN")
@@ -107,7 +107,7 @@ def _sum_of_all(primitive: Primitive) -> Node:
     values = primitive.elements(0) if len(primitive.operands) == 1 else primitive.operands
     total, *rest = [primitive.as_array(value) for value in values]
     for array in rest:
-        total = primitive.build.apply("add", total, array)
+        total = primitive.build.op("add", total, array)
     return total
 
 
@@ -119,9 +119,9 @@ def _floor_division(primitive: Primitive) -> Node:
     build = primitive.build
     if element.is_float:
         wide = [build.convert(operand, F64) for operand in (left, right)]
-        return build.convert(build.apply("floor", build.apply("divide", *wide)), element)
-    quotient = build.apply("divide", left, right)
-    return build.apply("subtract", quotient, build.convert(_is_off(build, left, right), element))
+        return build.convert(build.op("floor", build.op("divide", *wide)), element)
+    quotient = build.op("divide", left, right)
+    return build.op("subtract", quotient, build.convert(_is_off(build, left, right), element))
 
 
 @lowers("FloorMod", "RemainderTensorTensor", "RemainderTensorScalar", "RemainderScalarTensor", "ScalarMod")
@@ -130,16 +130,16 @@ def _floor_remainder(primitive: Primitive) -> Node:
     element = result_type(primitive)
     left, right = operand_pair(primitive, element)
     build = primitive.build
-    remainder = build.apply("remainder", left, right)
-    return build.apply("select", _is_off(build, left, right), build.apply("add", remainder, right), remainder)
+    remainder = build.op("remainder", left, right)
+    return build.op("select", _is_off(build, left, right), build.op("add", remainder, right), remainder)
 
 
 def _is_off(build: HloBuilder, left: Node, right: Node) -> Node:
     """Where truncated division is not floored division: the remainder is not zero and has the dividend's sign."""
-    remainder = build.apply("remainder", left, right)
-    is_nonzero = build.compare(remainder, build.filled(0, remainder), "NE")
-    signs = [build.compare(value, build.filled(0, value), "LT") for value in (remainder, right)]
-    return build.apply("and", is_nonzero, build.compare(signs[0], signs[1], "NE"))
+    remainder = build.op("remainder", left, right)
+    is_nonzero = build.compare("NE", remainder, build.like(0, remainder))
+    signs = [build.compare("LT", value, build.like(0, value)) for value in (remainder, right)]
+    return build.op("and", is_nonzero, build.compare("NE", signs[0], signs[1]))
 
 
 @lowers("Mod")
@@ -152,14 +152,14 @@ def _remainder(primitive: Primitive) -> Node:
 def _division_without_nan(primitive: Primitive) -> Node:
     left, right = operand_pair(primitive, result_type(primitive))
     build = primitive.build
-    zero = build.filled(0, right)
-    return build.apply("select", build.compare(right, zero, "EQ"), zero, build.apply("divide", left, right))
+    zero = build.like(0, right)
+    return build.op("select", build.compare("EQ", right, zero), zero, build.op("divide", left, right))
 
 
 @lowers("SquaredDifference")
 def _squared_difference(primitive: Primitive) -> Node:
     difference = binary(primitive, "subtract")
-    return primitive.build.apply("multiply", difference, difference)
+    return primitive.build.op("multiply", difference, difference)
 
 
 # Comparisons
@@ -186,7 +186,7 @@ for _name, _direction in {
 
 def _comparison(primitive: Primitive, direction: str) -> Node:
     left, right = operand_pair(primitive, common_type(primitive, primitive.operands[:2]))
-    return primitive.build.compare(left, right, direction)
+    return primitive.build.compare(direction, left, right)
 
 
 @lowers("LogicalAnd", "LogicalOr", "LogicalXor")
@@ -196,7 +196,7 @@ def _logical(primitive: Primitive) -> Node:
 
 @lowers("LogicalNot", "BoolNot")
 def _not(primitive: Primitive) -> Node:
-    return primitive.build.apply("not", primitive.array(0, PRED))
+    return primitive.build.op("not", primitive.array(0, PRED))
 
 
 # Functions of one array
@@ -204,63 +204,63 @@ def _not(primitive: Primitive) -> Node:
 
 def relu(build: HloBuilder, x: Node) -> Node:
     """The positive part."""
-    return build.apply("maximum", x, build.filled(0, x))
+    return build.op("maximum", x, build.like(0, x))
 
 
 def tanh_gelu(build: HloBuilder, x: Node) -> Node:
     """0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))."""
-    cube = build.apply("multiply", build.apply("multiply", x, x), x)
-    inner = build.apply("add", x, build.apply("multiply", cube, build.filled(0.044715, x)))
-    bent = build.apply("tanh", build.apply("multiply", inner, build.filled(math.sqrt(2 / math.pi), x)))
-    half = build.apply("multiply", x, build.filled(0.5, x))
-    return build.apply("multiply", half, build.apply("add", bent, build.filled(1, x)))
+    cube = build.op("multiply", build.op("multiply", x, x), x)
+    inner = build.op("add", x, build.op("multiply", cube, build.like(0.044715, x)))
+    bent = build.op("tanh", build.op("multiply", inner, build.like(math.sqrt(2 / math.pi), x)))
+    half = build.op("multiply", x, build.like(0.5, x))
+    return build.op("multiply", half, build.op("add", bent, build.like(1, x)))
 
 
 def erf_gelu(build: HloBuilder, x: Node) -> Node:
     """0.5 * x * (1 + erf(x / sqrt 2))."""
-    bent = build.apply("erf", build.apply("multiply", x, build.filled(math.sqrt(0.5), x)))
-    half = build.apply("multiply", x, build.filled(0.5, x))
-    return build.apply("multiply", half, build.apply("add", bent, build.filled(1, x)))
+    bent = build.op("erf", build.op("multiply", x, build.like(math.sqrt(0.5), x)))
+    half = build.op("multiply", x, build.like(0.5, x))
+    return build.op("multiply", half, build.op("add", bent, build.like(1, x)))
 
 
 def _relu6(build: HloBuilder, x: Node) -> Node:
-    return build.apply("minimum", relu(build, x), build.filled(6, x))
+    return build.op("minimum", relu(build, x), build.like(6, x))
 
 
 def _hard_sigmoid(build: HloBuilder, x: Node) -> Node:
     """max(0, min(1, (x + 3) / 6))."""
-    shifted = build.apply("divide", build.apply("add", x, build.filled(3, x)), build.filled(6, x))
-    return build.apply("minimum", relu(build, shifted), build.filled(1, x))
+    shifted = build.op("divide", build.op("add", x, build.like(3, x)), build.like(6, x))
+    return build.op("minimum", relu(build, shifted), build.like(1, x))
 
 
 def _hard_swish(build: HloBuilder, x: Node) -> Node:
     """x * max(0, min(6, x + 3)) / 6, divided last: whole numbers are too."""
-    bounded = _relu6(build, build.apply("add", x, build.filled(3, x)))
-    return build.apply("divide", build.apply("multiply", x, bounded), build.filled(6, x))
+    bounded = _relu6(build, build.op("add", x, build.like(3, x)))
+    return build.op("divide", build.op("multiply", x, bounded), build.like(6, x))
 
 
 def _absolute(build: HloBuilder, x: Node) -> Node:
     element = tensor(x).dtype
-    return x if element is PRED or element.name.startswith("u") else build.apply("abs", x)
+    return x if element is PRED or element.name.startswith("u") else build.op("abs", x)
 
 
 def _is_finite(build: HloBuilder, x: Node) -> Node:
     element = tensor(x).dtype
-    return build.apply("is-finite", x) if element.is_float else build.filled(True, x, PRED)
+    return build.op("is-finite", x) if element.is_float else build.constant(True, tensor(x).with_dtype(PRED))
 
 
 def _reciprocal(build: HloBuilder, x: Node) -> Node:
-    return build.apply("divide", build.filled(1, x), x)
+    return build.op("divide", build.like(1, x), x)
 
 
 def softplus(build: HloBuilder, x: Node) -> Node:
     """log(1 + exp(x)), without overflow."""
-    small = build.apply("log-plus-one", build.apply("exponential", build.apply("negate", build.apply("abs", x))))
-    return build.apply("add", relu(build, x), small)
+    small = build.op("log-plus-one", build.op("exponential", build.op("negate", build.op("abs", x))))
+    return build.op("add", relu(build, x), small)
 
 
 def _of(opcode: str) -> Unary:
-    return lambda build, x: build.apply(opcode, x)
+    return lambda build, x: build.op(opcode, x)
 
 
 UNARY: dict[str, Unary] = {
@@ -270,9 +270,9 @@ UNARY: dict[str, Unary] = {
     "HSigmoid": _hard_sigmoid,
     "HSwish": _hard_swish,
     "Sigmoid": _of("logistic"),
-    "SiLU": lambda build, x: build.apply("multiply", x, build.apply("logistic", x)),
+    "SiLU": lambda build, x: build.op("multiply", x, build.op("logistic", x)),
     "Softplus": softplus,
-    "Mish": lambda build, x: build.apply("multiply", x, build.apply("tanh", softplus(build, x))),
+    "Mish": lambda build, x: build.op("multiply", x, build.op("tanh", softplus(build, x))),
     "Tanh": _of("tanh"),
     "Exp": _of("exponential"),
     "Expm1": _of("exponential-minus-one"),
@@ -282,7 +282,7 @@ UNARY: dict[str, Unary] = {
     "Rsqrt": _of("rsqrt"),
     "Reciprocal": _reciprocal,
     "Inv": _reciprocal,
-    "Square": lambda build, x: build.apply("multiply", x, x),
+    "Square": lambda build, x: build.op("multiply", x, x),
     "Abs": _absolute,
     "Neg": _of("negate"),
     "ScalarUsub": _of("negate"),
@@ -293,12 +293,12 @@ UNARY: dict[str, Unary] = {
     "Sin": _of("sine"),
     "Cos": _of("cosine"),
     "Tan": _of("tan"),
-    "Atan": lambda build, x: build.apply("atan2", x, build.filled(1, x)),
+    "Atan": lambda build, x: build.op("atan2", x, build.like(1, x)),
     "Erf": _of("erf"),
     "IsFinite": _is_finite,
-    "IsNan": lambda build, x: build.compare(x, x, "NE"),
-    "ZerosLike": lambda build, x: build.filled(0, x),
-    "OnesLike": lambda build, x: build.filled(1, x),
+    "IsNan": lambda build, x: build.compare("NE", x, x),
+    "ZerosLike": lambda build, x: build.like(0, x),
+    "OnesLike": lambda build, x: build.like(1, x),
     "Identity": lambda build, x: x,
     "Copy": lambda build, x: x,
     "TensorMove": lambda build, x: x,
@@ -327,9 +327,9 @@ def _round(primitive: Primitive) -> Node:
     if not tensor(x).dtype.is_float:
         return x
     if not decimals:
-        return build.apply("round-nearest-even", x)
-    factor = build.filled(10.0**decimals, x)
-    return build.apply("divide", build.apply("round-nearest-even", build.apply("multiply", x, factor)), factor)
+        return build.op("round-nearest-even", x)
+    factor = build.like(10.0**decimals, x)
+    return build.op("divide", build.op("round-nearest-even", build.op("multiply", x, factor)), factor)
 
 
 @lowers("Trunc")
@@ -337,8 +337,8 @@ def _truncated(primitive: Primitive) -> Node:
     build, x = primitive.build, primitive.x
     if not tensor(x).dtype.is_float:
         return x
-    below = build.compare(x, build.filled(0, x), "LT")
-    return build.apply("select", below, build.apply("ceil", x), build.apply("floor", x))
+    below = build.compare("LT", x, build.like(0, x))
+    return build.op("select", below, build.op("ceil", x), build.op("floor", x))
 
 
 @lowers("SoftplusExt")
@@ -346,9 +346,9 @@ def _scaled_softplus(primitive: Primitive) -> Node:
     """log(1 + exp(beta * x)) / beta; x itself where beta * x is above a threshold: (x, beta, threshold)."""
     build, x = primitive.build, primitive.x
     beta, threshold = primitive.static(1, 1), primitive.static(2, 20)
-    scaled = build.apply("multiply", x, build.filled(beta, x))
-    bent = build.apply("divide", softplus(build, scaled), build.filled(beta, x))
-    return build.apply("select", build.compare(scaled, build.filled(threshold, x), "GT"), x, bent)
+    scaled = build.op("multiply", x, build.like(beta, x))
+    bent = build.op("divide", softplus(build, scaled), build.like(beta, x))
+    return build.op("select", build.compare("GT", scaled, build.like(threshold, x)), x, bent)
 
 
 @lowers("GeluExt")
@@ -363,16 +363,16 @@ def _gelu(primitive: Primitive) -> Node:
 def _leaky_relu(primitive: Primitive) -> Node:
     build, x = primitive.build, primitive.x
     slope = primitive.static(1, 0.01)
-    scaled = build.apply("multiply", x, build.filled(slope, x))
-    return build.apply("select", build.compare(x, build.filled(0, x), "GT"), x, scaled)
+    scaled = build.op("multiply", x, build.like(slope, x))
+    return build.op("select", build.compare("GT", x, build.like(0, x)), x, scaled)
 
 
 @lowers("Elu", "EluExt")
 def _elu(primitive: Primitive) -> Node:
     build, x = primitive.build, primitive.x
     alpha = primitive.static(1, 1.0)
-    low = build.apply("multiply", build.apply("exponential-minus-one", x), build.filled(alpha, x))
-    return build.apply("select", build.compare(x, build.filled(0, x), "GT"), x, low)
+    low = build.op("multiply", build.op("exponential-minus-one", x), build.like(alpha, x))
+    return build.op("select", build.compare("GT", x, build.like(0, x)), x, low)
 
 
 @lowers("ClampScalar", "ClampTensor", "ClipByValue")
@@ -384,7 +384,7 @@ def _clamp(primitive: Primitive) -> Node:
         bound = primitive.operands[index]
         if isinstance(bound, (Node, Number)):
             array = primitive.array(index, element)
-            result = primitive.build.apply(opcode, result, primitive.build.stretch(array, tensor(result).dims))
+            result = primitive.build.op(opcode, result, primitive.build.stretch(array, tensor(result).dims))
     return result
 
 
@@ -402,7 +402,7 @@ def _cast(primitive: Primitive) -> Node:
         raise primitive.error(f"{wanted} is not an element type that can be computed with")
     x = primitive.x
     if element is PRED and tensor(x).dtype is not PRED:
-        return primitive.build.compare(x, primitive.build.filled(0, x), "NE")
+        return primitive.build.compare("NE", x, primitive.build.like(0, x))
     if tensor(x).dtype.is_float and element.is_integer and element.bits < S32.bits:
         x = primitive.build.convert(x, S32)
     return primitive.build.convert(x, element)
@@ -410,7 +410,7 @@ def _cast(primitive: Primitive) -> Node:
 
 @lowers("ScalarBool")
 def _as_bool(primitive: Primitive) -> Node:
-    return primitive.build.compare(primitive.x, primitive.build.filled(0, primitive.x), "NE")
+    return primitive.build.compare("NE", primitive.x, primitive.build.like(0, primitive.x))
 
 
 @lowers("ScalarToTensor", "TensorToScalar")
@@ -425,7 +425,7 @@ def _select(primitive: Primitive) -> Node:
     element = primitive.result.dtype if primitive.result else common_type(primitive, primitive.operands[1:])
     operands = [primitive.array(0, PRED), primitive.array(1, element), primitive.array(2, element)]
     dims = broadcast_dims(primitive, operands)
-    return build.apply("select", *[build.stretch(operand, dims) for operand in operands])
+    return build.op("select", *[build.stretch(operand, dims) for operand in operands])
 
 
 @lowers("MaskedFill", "MaskedFillScalar")
@@ -434,8 +434,8 @@ def _masked_fill(primitive: Primitive) -> Node:
     build, x = primitive.build, primitive.x
     mask, value = primitive.array(1, PRED), primitive.array(2, tensor(x).dtype)
     dims = broadcast_dims(primitive, (x, mask))
-    value = build.spread(build.reshape(value, ()), dims, ())
-    return build.apply("select", build.stretch(mask, dims), value, build.stretch(x, dims))
+    value = build.broadcast(build.reshape(value, ()), dims, ())
+    return build.op("select", build.stretch(mask, dims), value, build.stretch(x, dims))
 
 
 @lowers("BiasAdd")
@@ -444,7 +444,7 @@ def _bias_add(primitive: Primitive) -> Node:
     build, x = primitive.build, primitive.x
     dims = tensor(x).dims
     axis = len(dims) - 1 if data_format(primitive, 2) == "NHWC" else 1
-    return build.apply("add", x, build.spread(primitive.array(1, tensor(x).dtype), dims, (axis,)))
+    return build.op("add", x, build.broadcast(primitive.array(1, tensor(x).dtype), dims, (axis,)))
 
 
 @lowers("BiasAddGrad")
@@ -453,31 +453,31 @@ def _bias_gradient(primitive: Primitive) -> Node:
     x = primitive.x
     rank = tensor(x).rank
     axis = rank - 1 if rank < 3 or data_format(primitive, 1) == "NHWC" else 1
-    return primitive.build.reduce("add", x, [dim for dim in range(rank) if dim != axis], 0)
+    return primitive.build.reduce("add", x, [dim for dim in range(rank) if dim != axis])
 
 
 @lowers("ReluGrad")
 def _relu_gradient(primitive: Primitive) -> Node:
     """(gradient, output): the gradient where the output is positive."""
     build, output = primitive.build, primitive.array(1)
-    is_positive = build.compare(output, build.filled(0, output), "GT")
-    return build.apply("select", is_positive, primitive.x, build.filled(0, primitive.x))
+    is_positive = build.compare("GT", output, build.like(0, output))
+    return build.op("select", is_positive, primitive.x, build.like(0, primitive.x))
 
 
 @lowers("TanhGrad")
 def _tanh_gradient(primitive: Primitive) -> Node:
     """(output, gradient): gradient * (1 - output^2)."""
     build, output = primitive.build, primitive.x
-    square = build.apply("multiply", output, output)
-    return build.apply("multiply", primitive.array(1), build.apply("subtract", build.filled(1, output), square))
+    square = build.op("multiply", output, output)
+    return build.op("multiply", primitive.array(1), build.op("subtract", build.like(1, output), square))
 
 
 @lowers("SigmoidGrad")
 def _sigmoid_gradient(primitive: Primitive) -> Node:
     """(output, gradient): gradient * output * (1 - output)."""
     build, output = primitive.build, primitive.x
-    slope = build.apply("multiply", output, build.apply("subtract", build.filled(1, output), output))
-    return build.apply("multiply", primitive.array(1), slope)
+    slope = build.op("multiply", output, build.op("subtract", build.like(1, output), output))
+    return build.op("multiply", primitive.array(1), slope)
 
 
 FORMATS = {0: "NCHW", 1: "NHWC", 2: "NHWC4", 3: "HWKC", 4: "HWCK", 11: "NCDHW"}

@@ -110,20 +110,22 @@ class ComputationEmitter:
 
     def call(self, graph: Graph, arrays: Sequence[Node], skeleton: LoweredValue) -> LoweredValue:
         """The value that a computation yields, given arrays."""
-        whole = self.build.apply("call", self.packed(arrays), to_apply=graph)
+        whole = self.build.op("call", self.packed(arrays), to_apply=graph)
         return with_arrays(skeleton, iter(self.elements(whole)))
 
     def conditional(self, selector: Node, graphs: Sequence[Graph], operands: Sequence[Sequence[Node]]) -> list[Node]:
         """What the branch yields that a selector says."""
         packed = [self.packed(arrays) for arrays in operands]
         if selector.type is PREDICATE:
-            attributes = {"true_computation": graphs[0], "false_computation": graphs[1]}
-            return self.elements(self.build.apply("conditional", selector, *packed, **attributes))
-        return self.elements(self.build.apply("conditional", selector, *packed, branch_computations=tuple(graphs)))
+            on_true, on_false = graphs
+            made = self.build.op("conditional", selector, *packed, true_computation=on_true, false_computation=on_false)
+        else:
+            made = self.build.op("conditional", selector, *packed, branch_computations=tuple(graphs))
+        return self.elements(made)
 
     def loop(self, condition: Graph, body: Graph, initial: Sequence[Node]) -> list[Node]:
         """What a while carries at its end."""
-        return self.elements(self.build.apply("while", self.packed(initial), condition=condition, body=body))
+        return self.elements(self.build.op("while", self.packed(initial), condition=condition, body=body))
 
     def widened(self, within: Within, arrays: Sequence[Node], start: int) -> Graph:
         """A loop's body, begun with the arrays of its header alone, as one given all arrays; `start` is the first's."""
@@ -147,13 +149,13 @@ class ComputationEmitter:
     # Arrays of values
 
     def index(self, number: int) -> Node:
-        return self.build.number(number, INDEX_TYPE.dtype)
+        return self.build.constant(number, INDEX_TYPE.dtype)
 
     def equals(self, tag: Node, number: int) -> Node:
-        return self.build.compare(tag, self.index(number), "EQ")
+        return self.build.compare("EQ", tag, self.index(number))
 
     def negated(self, pred: Node) -> Node:
-        return self.build.apply("not", pred)
+        return self.build.op("not", pred)
 
     def renumbered(self, tag: Node, numbers: Mapping[int, int]) -> Node:
         """A tag with each number exchanged for another."""
@@ -162,12 +164,12 @@ class ComputationEmitter:
         pairs = list(numbers.items())
         result = self.index(pairs[-1][1])
         for number, other in pairs[:-1]:
-            result = self.build.apply("select", self.equals(tag, number), self.index(other), result)
+            result = self.build.op("select", self.equals(tag, number), self.index(other), result)
         return result
 
     def number(self, number: Number) -> Node:
         """A constant number as an array."""
-        return self.build.number(number.value, number.dtype)
+        return self.build.constant(number.value, number.dtype)
 
     def zeros(self, skeleton: LoweredValue) -> list[Node]:
         """Arrays that nothing will read."""
@@ -208,7 +210,7 @@ class ComputationEmitter:
         if index is None:
             raise Unsupported(f"{what} is {described(value)}, which is not one of the functions known there")
         is_pair = skeleton.selector is PREDICATE
-        selector = self.build.number(index == 0, PREDICATE.dtype) if is_pair else self.index(index)
+        selector = self.build.constant(index == 0, PREDICATE.dtype) if is_pair else self.index(index)
         arrays = [selector]
         for position, option in enumerate(skeleton.options):
             arrays += self.conformed(value, option, what) if position == index else self.zeros(option)
@@ -240,4 +242,4 @@ class ComputationEmitter:
         """A selector as the index of a function."""
         if selector.type is INDEX_TYPE:
             return selector
-        return self.build.apply("select", selector, self.index(0), self.index(1))
+        return self.build.op("select", selector, self.index(0), self.index(1))

@@ -35,15 +35,15 @@ def _layer_norm_gradient(primitive: Primitive) -> tuple[Node, Node, Node]:
     begin_params = primitive.axis(6, x, primitive.attribute("begin_params_axis", 1))
     axes = tuple(range(begin, rank))
     epsilon = primitive.attribute("epsilon", 1e-7)
-    inverse = build.stretch(build.apply("rsqrt", build.apply("add", variance, build.filled(epsilon, variance))), dims)
-    normal = build.apply("multiply", build.apply("subtract", x, build.stretch(middle, dims)), inverse)
-    scaled = build.apply("multiply", gradient, build.spread(gamma, dims, tuple(range(begin_params, rank))))
-    along = mean(build, build.apply("multiply", scaled, normal), axes, keeps=True)
-    rest = build.apply("subtract", scaled, build.stretch(mean(build, scaled, axes, keeps=True), dims))
-    rest = build.apply("subtract", rest, build.apply("multiply", normal, build.stretch(along, dims)))
+    inverse = build.stretch(build.op("rsqrt", build.op("add", variance, build.like(epsilon, variance))), dims)
+    normal = build.op("multiply", build.op("subtract", x, build.stretch(middle, dims)), inverse)
+    scaled = build.op("multiply", gradient, build.broadcast(gamma, dims, tuple(range(begin_params, rank))))
+    along = mean(build, build.op("multiply", scaled, normal), axes, keeps=True)
+    rest = build.op("subtract", scaled, build.stretch(mean(build, scaled, axes, keeps=True), dims))
+    rest = build.op("subtract", rest, build.op("multiply", normal, build.stretch(along, dims)))
     others = tuple(range(begin_params))
-    sums = [reduced(build, "add", value, others) for value in (build.apply("multiply", gradient, normal), gradient)]
-    return build.apply("multiply", inverse, rest), sums[0], sums[1]
+    sums = [reduced(build, "add", value, others) for value in (build.op("multiply", gradient, normal), gradient)]
+    return build.op("multiply", inverse, rest), sums[0], sums[1]
 
 
 # Losses
@@ -54,13 +54,13 @@ def _sparse_cross_entropy(primitive: Primitive) -> Node:
     """(logits, classes): the mean of -log softmax at the classes; with `is_grad` its gradient."""
     build, x, classes = primitive.build, primitive.x, primitive.array(1)
     dims = tensor(x).dims
-    places = build.iota(dims, 1, tensor(classes).dtype)
-    is_class = build.compare(places, build.spread(classes, dims, (0,)), "EQ")
+    places = build.iota(tensor(classes).dtype, dims, 1)
+    is_class = build.compare("EQ", places, build.broadcast(classes, dims, (0,)))
     labels = build.convert(is_class, tensor(x).dtype)
     loss, gradient = _cross_entropy(build, x, labels)
     if not primitive.attribute("is_grad", False):
         return mean(build, loss, (0,))
-    return build.apply("multiply", gradient, build.filled(primitive.attribute("sens", 1.0) / dims[0], gradient))
+    return build.op("multiply", gradient, build.like(primitive.attribute("sens", 1.0) / dims[0], gradient))
 
 
 @lowers("SoftmaxCrossEntropyWithLogits")
@@ -73,11 +73,11 @@ def _cross_entropy(build: HloBuilder, x: Node, labels: Node) -> tuple[Node, Node
     """-sum(labels * log softmax(x)) of each row, and softmax(x) * (sum of labels) - labels, where that sum is 1."""
     dims = tensor(x).dims
     shifted, raised, total = shifted_exponents(build, x, (1,))
-    logarithms = build.apply("subtract", shifted, build.apply("log", total))
-    products = build.apply("multiply", labels, logarithms)
-    loss = build.apply("negate", build.reduce("add", products, (1,), 0))
+    logarithms = build.op("subtract", shifted, build.op("log", total))
+    products = build.op("multiply", labels, logarithms)
+    loss = build.op("negate", build.reduce("add", products, (1,)))
     assert tensor(total).dims == dims, "the totals are stretched"
-    return loss, build.apply("subtract", build.apply("divide", raised, total), labels)
+    return loss, build.op("subtract", build.op("divide", raised, total), labels)
 
 
 @lowers("BCEWithLogitsLoss")
@@ -87,14 +87,14 @@ def _binary_cross_entropy(primitive: Primitive) -> Node:
     weight * ((1 - label) * x + (1 + (positive - 1) * label) * log(1 + exp(-x)))
     """
     build, x, labels = primitive.build, primitive.x, primitive.array(1)
-    one = build.filled(1, x)
-    bent = softplus(build, build.apply("negate", x))
+    one = build.like(1, x)
+    bent = softplus(build, build.op("negate", x))
     if (positive := _weights(primitive, 3)) is not None:
-        more = build.apply("multiply", build.apply("subtract", positive, one), labels)
-        bent = build.apply("multiply", build.apply("add", one, more), bent)
-    loss: Node = build.apply("add", build.apply("multiply", build.apply("subtract", one, labels), x), bent)
+        more = build.op("multiply", build.op("subtract", positive, one), labels)
+        bent = build.op("multiply", build.op("add", one, more), bent)
+    loss: Node = build.op("add", build.op("multiply", build.op("subtract", one, labels), x), bent)
     if (weights := _weights(primitive, 2)) is not None:
-        loss = build.apply("multiply", loss, weights)
+        loss = build.op("multiply", loss, weights)
     reduction, axes = _reduction(primitive, 4), tuple(range(tensor(x).rank))
     if reduction == NONE:
         return loss
@@ -109,14 +109,14 @@ def _binary_cross_entropy_gradient(primitive: Primitive) -> Node:
     """
     build, x, labels = primitive.build, primitive.array(1), primitive.array(2)
     positive = _weights(primitive, 4)
-    wanted: Node = labels if positive is None else build.apply("multiply", positive, labels)
-    weight = build.apply("subtract", build.apply("add", wanted, build.filled(1, x)), labels)
-    slope: Node = build.apply("subtract", build.apply("multiply", weight, build.apply("logistic", x)), wanted)
+    wanted: Node = labels if positive is None else build.op("multiply", positive, labels)
+    weight = build.op("subtract", build.op("add", wanted, build.like(1, x)), labels)
+    slope: Node = build.op("subtract", build.op("multiply", weight, build.op("logistic", x)), wanted)
     if (weights := _weights(primitive, 3)) is not None:
-        slope = build.apply("multiply", slope, weights)
-    slope = build.apply("multiply", slope, build.stretch(primitive.x, tensor(x).dims))
+        slope = build.op("multiply", slope, weights)
+    slope = build.op("multiply", slope, build.stretch(primitive.x, tensor(x).dims))
     if _reduction(primitive, 5) == MEAN:
-        slope = build.apply("divide", slope, build.filled(tensor(x).element_count, slope))
+        slope = build.op("divide", slope, build.like(tensor(x).element_count, slope))
     return slope
 
 
@@ -145,7 +145,7 @@ def _gather_along(primitive: Primitive) -> Node:
     build, x = primitive.build, primitive.x
     rank = tensor(x).rank
     every = tuple(range(rank))
-    return build.apply(
+    return build.op(
         "gather",
         x,
         _places(primitive, x, primitive.axis(1, x), primitive.array(2)),
@@ -164,18 +164,18 @@ def _gather_along_gradient(primitive: Primitive) -> Node:
     rank = tensor(x).rank
     every = tuple(range(rank))
     places = _places(primitive, x, primitive.axis(1, x), primitive.array(2))
-    return _added_at(build, build.filled(0, x), places, gradient, (), every)
+    return _added_at(build, build.like(0, x), places, gradient, (), every)
 
 
 def _places(primitive: Primitive, x: Node, axis: int, indices: Node) -> Node:
     """The whole index of each element of indices into one dimension; negative ones count from its end."""
     build = primitive.build
     dims, element, size = tensor(indices).dims, tensor(indices).dtype, tensor(x).dims[axis]
-    below = build.compare(indices, build.filled(0, indices), "LT")
-    wrapped = build.apply("select", below, build.apply("add", indices, build.filled(size, indices)), indices)
-    columns = [wrapped if dim == axis else build.iota(dims, dim, element) for dim in range(len(dims))]
+    below = build.compare("LT", indices, build.like(0, indices))
+    wrapped = build.op("select", below, build.op("add", indices, build.like(size, indices)), indices)
+    columns = [wrapped if dim == axis else build.iota(element, dims, dim) for dim in range(len(dims))]
     parts = [build.reshape(column, (*dims, 1)) for column in columns]
-    return build.apply("concatenate", *parts, dimensions=(len(dims),)) if len(parts) > 1 else parts[0]
+    return build.op("concatenate", *parts, dimensions=(len(dims),)) if len(parts) > 1 else parts[0]
 
 
 @lowers("UnsortedSegmentSum")
@@ -184,7 +184,7 @@ def _segment_sum(primitive: Primitive) -> Node:
     build, x, segments = primitive.build, primitive.x, primitive.array(1)
     batch, dims = tensor(segments).rank, tensor(x).dims
     result = TensorType(tensor(x).dtype, (primitive.static(2), *dims[batch:]))
-    zeros = build.spread(build.number(0, result.dtype), result.dims, ())
+    zeros = build.broadcast(build.constant(0, result.dtype), result.dims, ())
     rows = build.reshape(segments, (*tensor(segments).dims, 1))
     return _added_at(build, zeros, rows, x, tuple(range(batch, len(dims))), (0,))
 
@@ -193,7 +193,7 @@ def _added_at(
     build: HloBuilder, x: Node, places: Node, updates: Node, window: tuple[int, ...], dims: tuple[int, ...]
 ) -> Node:
     """Updates added to an array, at places in some dimensions that the last dimension of `places` holds."""
-    return build.apply(
+    return build.op(
         "scatter",
         x,
         places,
@@ -202,7 +202,7 @@ def _added_at(
         inserted_window_dims=dims,
         scatter_dims_to_operand_dims=dims,
         index_vector_dim=tensor(places).rank - 1,
-        to_apply=build._reducer("add", tensor(x).dtype),
+        to_apply=build.reducer("add", tensor(x).dtype),
     )
 
 
@@ -214,14 +214,14 @@ def _max_pool_gradient(primitive: Primitive) -> Node:
     """(x, y, dy): each gradient at the first greatest element of its window."""
     build, x, gradient = primitive.build, primitive.x, primitive.array(2)
     element = tensor(x).dtype
-    return build.apply(
+    return build.op(
         "select-and-scatter",
         x,
         gradient,
-        build.number(0, element),
+        build.constant(0, element),
         window=pooling_window(primitive, 3),
         select=_at_least(build, element),
-        scatter=build._reducer("add", element),
+        scatter=build.reducer("add", element),
     )
 
 
@@ -237,14 +237,14 @@ def _average_pool_gradient(primitive: Primitive) -> Node:
     """(x, y, dy): each gradient, over the number of elements of its window, spread over these."""
     build, x, gradient = primitive.build, primitive.x, primitive.array(2)
     window = pooling_window(primitive, 3)
-    counts = reduced_windows(build, "add", build.filled(1, x), window, 0)
-    share = build.apply("divide", gradient, counts)
+    counts = reduced_windows(build, "add", build.like(1, x), window, 0)
+    share = build.op("divide", gradient, counts)
     padding: list[PaddingDimension] = []
     for dimension, size, side in zip(window.dimensions, tensor(x).dims, tensor(gradient).dims, strict=True):
         low = dimension.size - 1 - dimension.padding_low
         spread = (side - 1) * dimension.stride + 1
         padding.append(PaddingDimension(low, size + dimension.size - 1 - low - spread, dimension.stride - 1))
-    apart = build.apply("pad", share, build.number(0, tensor(x).dtype), padding=tuple(padding))
+    apart = build.op("pad", share, build.constant(0, tensor(x).dtype), padding=tuple(padding))
     return reduced_windows(
         build, "add", apart, Window(tuple(WindowDimension(dimension.size) for dimension in window.dimensions)), 0
     )
@@ -272,7 +272,7 @@ def _convolution_gradient_of_input(primitive: Primitive) -> Node:
                 size, 1, span - 1 - low, high, base_dilation=stride, window_dilation=dilation, reversal=True
             )
         )
-    return build.apply(
+    return build.op(
         "convolution",
         gradient,
         kernel,
@@ -294,7 +294,7 @@ def _convolution_gradient_of_kernel(primitive: Primitive) -> Node:
         stride, dilation = shape.strides[i], shape.dilations[i]
         high = (dims[2 + i] - 1) * dilation + (count - 1) * stride + 1 - sides[2 + i] - low
         windows.append(WindowDimension(count, dilation, low, high, window_dilation=stride))
-    return build.apply(
+    return build.op(
         "convolution",
         x,
         gradient,
@@ -306,18 +306,18 @@ def _convolution_gradient_of_kernel(primitive: Primitive) -> Node:
 
 def gelu_slope(build: HloBuilder, x: Node) -> Node:
     """The derivative of 0.5 * x * (1 + tanh(u)), u = sqrt(2 / pi) * (x + 0.044715 * x^3)."""
-    square = build.apply("multiply", x, x)
+    square = build.op("multiply", x, x)
     factor = math.sqrt(2 / math.pi)
-    inner = build.apply("add", build.filled(1, x), build.apply("multiply", square, build.filled(0.044715, x)))
-    bent = build.apply("tanh", build.apply("multiply", build.apply("multiply", x, inner), build.filled(factor, x)))
-    slope = build.apply("add", build.filled(1, x), build.apply("multiply", square, build.filled(3 * 0.044715, x)))
-    rest = build.apply("subtract", build.filled(1, x), build.apply("multiply", bent, bent))
-    left = build.apply("multiply", build.filled(0.5, x), build.apply("add", build.filled(1, x), bent))
-    right = build.apply("multiply", build.apply("multiply", x, rest), slope)
-    return build.apply("add", left, build.apply("multiply", right, build.filled(0.5 * factor, x)))
+    inner = build.op("add", build.like(1, x), build.op("multiply", square, build.like(0.044715, x)))
+    bent = build.op("tanh", build.op("multiply", build.op("multiply", x, inner), build.like(factor, x)))
+    slope = build.op("add", build.like(1, x), build.op("multiply", square, build.like(3 * 0.044715, x)))
+    rest = build.op("subtract", build.like(1, x), build.op("multiply", bent, bent))
+    left = build.op("multiply", build.like(0.5, x), build.op("add", build.like(1, x), bent))
+    right = build.op("multiply", build.op("multiply", x, rest), slope)
+    return build.op("add", left, build.op("multiply", right, build.like(0.5 * factor, x)))
 
 
 @lowers("GeLUGrad")
 def _gelu_gradient(primitive: Primitive) -> Node:
     """(dy, x, y)."""
-    return primitive.build.apply("multiply", primitive.x, gelu_slope(primitive.build, primitive.array(1)))
+    return primitive.build.op("multiply", primitive.x, gelu_slope(primitive.build, primitive.array(1)))

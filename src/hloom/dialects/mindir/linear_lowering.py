@@ -68,13 +68,13 @@ def _dense(primitive: Primitive) -> Node:
     build, x = primitive.build, primitive.x
     last = tensor(x).rank - 1
     weights = primitive.array(1)
-    product: Node = build.apply(
+    product: Node = build.op(
         "dot", x, weights, lhs_contracting_dims=(last,), rhs_contracting_dims=(tensor(weights).rank - 1,)
     )
     bias = primitive.operands[2] if len(primitive.operands) > 2 else None
     if not isinstance(bias, Node):
         return product
-    return build.apply("add", product, build.stretch(bias, tensor(product).dims))
+    return build.op("add", product, build.stretch(bias, tensor(product).dims))
 
 
 @lowers("Addmm", "Baddbmm")
@@ -85,10 +85,10 @@ def _added_product(primitive: Primitive) -> Node:
     beta, alpha = primitive.static(3, 1), primitive.static(4, 1)
     x = build.stretch(primitive.x, broadcast_dims(primitive, (primitive.x, product)))
     parts = [
-        part if factor == 1 else build.apply("multiply", part, build.filled(factor, part))
+        part if factor == 1 else build.op("multiply", part, build.like(factor, part))
         for part, factor in ((x, beta), (product, alpha))
     ]
-    return build.apply("add", *parts)
+    return build.op("add", *parts)
 
 
 @lowers("Conv2D")
@@ -108,7 +108,7 @@ def _conv2d(primitive: Primitive) -> Node:
         )
     ]
     labels = ConvolutionDimensions("bf01", "oi01", "bf01") if form == "NCHW" else _CHANNELS_LAST
-    return primitive.build.apply(
+    return primitive.build.op(
         "convolution",
         x,
         kernel,
@@ -192,8 +192,8 @@ def _pool(primitive: Primitive) -> Node:
     if primitive.node.opcode.endswith("MaxPool"):
         return reduced_windows(build, "maximum", x, window, -math.inf)
     total = reduced_windows(build, "add", x, window, 0)
-    counts = reduced_windows(build, "add", build.filled(1, x), window, 0)
-    return build.apply("divide", total, counts)
+    counts = reduced_windows(build, "add", build.like(1, x), window, 0)
+    return build.op("divide", total, counts)
 
 
 def pooling_window(primitive: Primitive, first: int) -> Window:
@@ -246,7 +246,7 @@ def _adaptive_pool(primitive: Primitive) -> Node:
     sizes = (sides[0] // wanted[0], sides[1] // wanted[1])
     window = _window(rank, (rank - 2, rank - 1), sizes, sizes, [(0, 0), (0, 0)])
     total = reduced_windows(build, "add", x, window, 0)
-    return build.apply("divide", total, build.filled(sizes[0] * sizes[1], total))
+    return build.op("divide", total, build.like(sizes[0] * sizes[1], total))
 
 
 def _means_of_parts(build: HloBuilder, x: Node, dim: int, count: int) -> Node:
@@ -256,4 +256,4 @@ def _means_of_parts(build: HloBuilder, x: Node, dim: int, count: int) -> Node:
     for index in range(count):
         start, end = index * side // count, -(-(index + 1) * side // count)
         parts.append(mean(build, narrowed(build, x, dim, start, end - start), (dim,), keeps=True))
-    return build.apply("concatenate", *parts, dimensions=(dim,))
+    return build.op("concatenate", *parts, dimensions=(dim,))

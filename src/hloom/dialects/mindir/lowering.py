@@ -414,13 +414,13 @@ def _switch(emitter: ComputationEmitter, primitive: Primitive) -> LoweredValue:
         return left if condition.value else right
     condition = emitter.build.reshape(primitive.array(0), ())
     if condition.type is not PREDICATE:
-        condition = emitter.build.compare(condition, emitter.build.filled(0, condition), "NE")
+        condition = emitter.build.compare("NE", condition, emitter.build.like(0, condition))
     if isinstance(left, (Closure, Choice)) and isinstance(right, (Closure, Choice)):
         return _chosen(emitter, condition, left, right)
     skeleton = joined(skeleton_of(left), skeleton_of(right), "a value")
     arrays = [emitter.conformed(side, skeleton, "a value") for side in (left, right)]
     pairs = zip(*arrays, strict=True)
-    return with_arrays(skeleton, iter([emitter.build.apply("select", condition, *pair) for pair in pairs]))
+    return with_arrays(skeleton, iter([emitter.build.op("select", condition, *pair) for pair in pairs]))
 
 
 def _chosen(
@@ -433,8 +433,8 @@ def _chosen(
     count = emitter.index(len(options_of(left)))
     second: Node = count
     if isinstance(right, Choice):
-        second = emitter.build.apply("add", emitter.as_index(right.selector), count)  # type: ignore[arg-type]
-    return choice(emitter.build.apply("select", condition, first, second), options)
+        second = emitter.build.op("add", emitter.as_index(right.selector), count)  # type: ignore[arg-type]
+    return choice(emitter.build.op("select", condition, first, second), options)
 
 
 def _switch_layer(emitter: ComputationEmitter, primitive: Primitive) -> LoweredValue:
@@ -447,8 +447,8 @@ def _switch_layer(emitter: ComputationEmitter, primitive: Primitive) -> LoweredV
         return _element_of(closures, primitive)
     build = emitter.build
     index = build.convert(build.reshape(primitive.array(0), ()), INDEX_TYPE.dtype)
-    negative = build.compare(index, emitter.index(0), "LT")
-    wrapped = build.apply("select", negative, build.apply("add", index, emitter.index(len(closures))), index)
+    negative = build.compare("LT", index, emitter.index(0))
+    wrapped = build.op("select", negative, build.op("add", index, emitter.index(len(closures))), index)
     return choice(wrapped, tuple(closures))
 
 

@@ -43,7 +43,7 @@ class Primitive:
 
     def as_array(self, value: LoweredValue, element: DType | None = None, what: str = "a value") -> Node:
         if isinstance(value, Number):
-            return self.build.number(value.value, element or value.dtype)
+            return self.build.constant(value.value, element or value.dtype)
         if not isinstance(value, Node) or not isinstance(value.type, TensorType):
             raise self.error(f"{what} must be a tensor, not {described(value)}")
         if not value.type.is_static:

@@ -21,7 +21,7 @@ F32, U32, U64 = dtype("f32"), dtype("u32"), dtype("u64")
 def _softmax(primitive: Primitive) -> Node:
     """exp(x - max) / sum of that, along dimensions."""
     _, raised, total = shifted_exponents(primitive.build, primitive.x, _softmax_axes(primitive, primitive.x))
-    return primitive.build.apply("divide", raised, total)
+    return primitive.build.op("divide", raised, total)
 
 
 @lowers("LogSoftmax", "LogSoftmaxExt")
@@ -31,7 +31,7 @@ def _log_softmax(primitive: Primitive) -> Node:
     if primitive.result is not None:
         x = build.convert(x, primitive.result.dtype)
     shifted, _, total = shifted_exponents(build, x, _softmax_axes(primitive, x))
-    return build.apply("subtract", shifted, build.apply("log", total))
+    return build.op("subtract", shifted, build.op("log", total))
 
 
 def _softmax_axes(primitive: Primitive, x: Node) -> tuple[int, ...]:
@@ -43,8 +43,8 @@ def _softmax_axes(primitive: Primitive, x: Node) -> tuple[int, ...]:
 def shifted_exponents(build: HloBuilder, x: Node, axes: tuple[int, ...]) -> tuple[Node, Node, Node]:
     """x - max, exp of that, and the sums of the latter along dimensions, in as many elements."""
     greatest = reduced(build, "maximum", x, axes, keeps=True)
-    shifted = build.apply("subtract", x, build.stretch(greatest, tensor(x).dims))
-    raised = build.apply("exponential", shifted)
+    shifted = build.op("subtract", x, build.stretch(greatest, tensor(x).dims))
+    raised = build.op("exponential", shifted)
     return shifted, raised, build.stretch(reduced(build, "add", raised, axes, keeps=True), tensor(x).dims)
 
 
@@ -66,14 +66,14 @@ def _layer_norm(primitive: Primitive) -> tuple[Node, Node, Node]:
     computed = build.convert(x, F32) if tensor(x).dtype.bits < F32.bits else x
     dims = tensor(x).dims
     middle = mean(build, computed, axes, keeps=True)
-    centred = build.apply("subtract", computed, build.stretch(middle, dims))
-    variance = mean(build, build.apply("multiply", centred, centred), axes, keeps=True)
-    inverse = build.apply("rsqrt", build.apply("add", variance, build.filled(epsilon, variance)))
-    y: Node = build.apply("multiply", centred, build.stretch(inverse, dims))
+    centred = build.op("subtract", computed, build.stretch(middle, dims))
+    variance = mean(build, build.op("multiply", centred, centred), axes, keeps=True)
+    inverse = build.op("rsqrt", build.op("add", variance, build.like(epsilon, variance)))
+    y: Node = build.op("multiply", centred, build.stretch(inverse, dims))
     places = tuple(range(begin_params, rank))
     for value, opcode in ((gamma, "multiply"), (beta, "add")):
         if isinstance(value, Node):
-            y = build.apply(opcode, y, build.spread(build.convert(value, tensor(computed).dtype), dims, places))
+            y = build.op(opcode, y, build.broadcast(build.convert(value, tensor(computed).dtype), dims, places))
     has_variance = primitive.node.opcode.endswith("LayerNorm")
     return build.convert(y, tensor(x).dtype), middle, variance if has_variance else inverse
 
@@ -85,11 +85,11 @@ def _rms_norm(primitive: Primitive) -> tuple[Node, Node]:
     rank, dims = tensor(x).rank, tensor(x).dims
     axes = tuple(range(rank - tensor(gamma).rank, rank))
     computed = build.convert(x, F32) if tensor(x).dtype.bits < F32.bits else x
-    squares = mean(build, build.apply("multiply", computed, computed), axes, keeps=True)
+    squares = mean(build, build.op("multiply", computed, computed), axes, keeps=True)
     epsilon = primitive.static(2, primitive.attribute("epsilon", 1e-6))
-    inverse = build.apply("rsqrt", build.apply("add", squares, build.filled(epsilon, squares)))
-    normal = build.apply("multiply", computed, build.stretch(inverse, dims))
-    scaled = build.apply("multiply", normal, build.spread(build.convert(gamma, tensor(computed).dtype), dims, axes))
+    inverse = build.op("rsqrt", build.op("add", squares, build.like(epsilon, squares)))
+    normal = build.op("multiply", computed, build.stretch(inverse, dims))
+    scaled = build.op("multiply", normal, build.broadcast(build.convert(gamma, tensor(computed).dtype), dims, axes))
     return build.convert(scaled, tensor(x).dtype), inverse
 
 
@@ -118,11 +118,11 @@ def batch_norm_in_training(primitive: Primitive) -> tuple[tuple[Node, ...], dict
     axes = _but_channel(primitive, x, 8)
     count = math.prod(tensor(x).dims[axis] for axis in axes)
     middle = mean(build, x, axes)
-    centred = build.apply("subtract", x, build.spread(middle, tensor(x).dims, _channel(primitive, x, 8)))
-    variance = mean(build, build.apply("multiply", centred, centred), axes)
+    centred = build.op("subtract", x, build.broadcast(middle, tensor(x).dims, _channel(primitive, x, 8)))
+    variance = mean(build, build.op("multiply", centred, centred), axes)
     y = _normalised(primitive, x, middle, variance)
     momentum = primitive.static(7, primitive.attribute("momentum", 0.1))
-    unbiased = build.apply("multiply", variance, build.filled(count / max(count - 1, 1), variance))
+    unbiased = build.op("multiply", variance, build.like(count / max(count - 1, 1), variance))
     writes = {
         index: _moved(build, primitive.array(index), value, momentum) for index, value in ((3, middle), (4, unbiased))
     }
@@ -132,8 +132,8 @@ def batch_norm_in_training(primitive: Primitive) -> tuple[tuple[Node, ...], dict
 def _moved(build: HloBuilder, old: Node, value: Node, momentum: float) -> Node:
     """(1 - momentum) * old + momentum * value."""
     value = build.convert(value, tensor(old).dtype)
-    kept = build.apply("multiply", old, build.filled(1 - momentum, old))
-    return build.apply("add", kept, build.apply("multiply", value, build.filled(momentum, value)))
+    kept = build.op("multiply", old, build.like(1 - momentum, old))
+    return build.op("add", kept, build.op("multiply", value, build.like(momentum, value)))
 
 
 def _normalised(primitive: Primitive, x: Node, middle: Node, variance: Node) -> Node:
@@ -144,10 +144,10 @@ def _normalised(primitive: Primitive, x: Node, middle: Node, variance: Node) -> 
     )
     epsilon = primitive.static(6, primitive.attribute("epsilon", 1e-5))
     axis = _channel(primitive, x, 8)
-    inverse = build.apply("rsqrt", build.apply("add", variance, build.filled(epsilon, variance)))
-    centred = build.apply("subtract", x, build.spread(middle, dims, axis))
-    scaled = build.apply("multiply", centred, build.spread(build.apply("multiply", inverse, scale), dims, axis))
-    y = build.apply("add", scaled, build.spread(bias, dims, axis))
+    inverse = build.op("rsqrt", build.op("add", variance, build.like(epsilon, variance)))
+    centred = build.op("subtract", x, build.broadcast(middle, dims, axis))
+    scaled = build.op("multiply", centred, build.broadcast(build.op("multiply", inverse, scale), dims, axis))
+    y = build.op("add", scaled, build.broadcast(bias, dims, axis))
     return build.convert(y, primitive.x_type.dtype)
 
 
@@ -167,16 +167,16 @@ def _batch_norm_gradient(primitive: Primitive) -> tuple[Node, Node, Node]:
     is_training = primitive.static(6, primitive.attribute("is_training", False))
     epsilon = primitive.static(7, primitive.attribute("epsilon", 1e-5))
     dims, axis, axes = tensor(x).dims, _channel(primitive, x, 8), _but_channel(primitive, x, 8)
-    inverse = build.apply("rsqrt", build.apply("add", variance, build.filled(epsilon, variance)))
-    centred = build.apply("subtract", x, build.spread(middle, dims, axis))
-    normal = build.apply("multiply", centred, build.spread(inverse, dims, axis))
-    by_normal = build.apply("multiply", gradient, normal)
+    inverse = build.op("rsqrt", build.op("add", variance, build.like(epsilon, variance)))
+    centred = build.op("subtract", x, build.broadcast(middle, dims, axis))
+    normal = build.op("multiply", centred, build.broadcast(inverse, dims, axis))
+    by_normal = build.op("multiply", gradient, normal)
     rest: Node = gradient
     if is_training:
-        rest = build.apply("subtract", rest, build.spread(mean(build, gradient, axes), dims, axis))
-        along = build.apply("multiply", normal, build.spread(mean(build, by_normal, axes), dims, axis))
-        rest = build.apply("subtract", rest, along)
-    dx = build.apply("multiply", rest, build.spread(build.apply("multiply", scale, inverse), dims, axis))
+        rest = build.op("subtract", rest, build.broadcast(mean(build, gradient, axes), dims, axis))
+        along = build.op("multiply", normal, build.broadcast(mean(build, by_normal, axes), dims, axis))
+        rest = build.op("subtract", rest, along)
+    dx = build.op("multiply", rest, build.broadcast(build.op("multiply", scale, inverse), dims, axis))
     sums = [reduced(build, "add", value, axes) for value in (by_normal, gradient)]
     element = tensor(primitive.array(2)).dtype
     dscale, dbias = (build.convert(total, element) for total in sums)
@@ -210,7 +210,7 @@ def _dropout(primitive: Primitive) -> tuple[Node, Node]:
     if not 0 < keep <= 1:
         raise primitive.error(f"the probability to keep an element is {keep}, which is not above 0 and at most 1")
     if keep == 1:
-        return x, build.filled(1, x)
+        return x, build.like(1, x)
     names = ("Seed0", "Seed1")
     seeds = [primitive.static(2 + index, primitive.attribute(name, 0)) for index, name in enumerate(names)]
     is_kept = _below(build, tensor(x).dims, keep, seeds)
@@ -234,15 +234,15 @@ def _below(build: HloBuilder, dims: tuple[int, ...], limit: float, seeds: list[i
         bits = build.graph.add_apply(
             OPS["get-tuple-element"], [pair], types.elements[1], {"index": 1}, metadata=build.metadata
         )
-        return build.compare(bits, build.filled(min(int(limit * 2**32), 2**32 - 1), bits), "LT")
-    bounds = [build.number(bound, F32) for bound in (0.0, 1.0)]
+        return build.compare("LT", bits, build.like(min(int(limit * 2**32), 2**32 - 1), bits))
+    bounds = [build.constant(bound, F32) for bound in (0.0, 1.0)]
     attributes = {"distribution": "rng_uniform"}
     numbers = build.graph.add_apply(OPS["rng"], bounds, TensorType(F32, dims), attributes, metadata=build.metadata)
-    return build.compare(numbers, build.filled(limit, numbers), "LT")
+    return build.compare("LT", numbers, build.like(limit, numbers))
 
 
 def _kept(build: HloBuilder, x: Node, mask: Node, keep: float) -> Node:
-    return build.apply("multiply", x, build.apply("multiply", mask, build.filled(1 / keep, mask)))
+    return build.op("multiply", x, build.op("multiply", mask, build.like(1 / keep, mask)))
 
 
 @lowers("DropoutGrad")

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
+from hloom.autodiff import identity_value
 from hloom.dialects.mindir.data_types import TYPE_IDS
 from hloom.dialects.mindir.lowering_context import Primitive, table_of
 from hloom.dialects.oneflow.builder import HloBuilder, tensor
-from hloom.ir import DType, Node, Window, WindowDimension, dtype
+from hloom.ir import Node, Window, WindowDimension, dtype
 
 TABLE, lowers = table_of()
 
 
 def reduced(build: HloBuilder, opcode: str, x: Node, axes: tuple[int, ...], *, keeps: bool = False) -> Node:
     """The elements along dimensions put together by an op; with `keeps` the dimensions stay, of size 1."""
-    result = build.reduce(opcode, x, axes, _start(opcode, tensor(x).dtype)) if axes else x
+    result = build.reduce(opcode, x, axes)
     if not keeps:
         return result
     return build.reshape(result, [1 if dim in axes else size for dim, size in enumerate(tensor(x).dims)])
@@ -26,21 +25,7 @@ def mean(build: HloBuilder, x: Node, axes: tuple[int, ...], *, keeps: bool = Fal
     """The mean along dimensions."""
     count = math.prod(tensor(x).dims[axis] for axis in axes)
     total = reduced(build, "add", x, axes, keeps=keeps)
-    return build.apply("divide", total, build.filled(count, total))
-
-
-def _start(opcode: str, element: DType) -> int | float | bool:
-    """The number that changes nothing."""
-    if opcode in ("add", "or"):
-        return 0
-    if opcode in ("multiply", "and"):
-        return 1
-    if element.is_float:
-        return -math.inf if opcode == "maximum" else math.inf
-    if element.name == "pred":
-        return opcode == "minimum"
-    limits = np.iinfo(element.numpy)
-    return limits.min if opcode == "maximum" else limits.max
+    return build.op("divide", total, build.like(count, total))
 
 
 def _widened(primitive: Primitive, x: Node, type_index: int | None) -> Node:
@@ -116,15 +101,15 @@ def _index_of_extreme(primitive: Primitive) -> Node:
     element = primitive.result.dtype if primitive.result else dtype("s64")
     dims = tensor(x).dims
     others = [dim for dim in range(len(dims)) if dim != axis]
-    places = build.iota(dims, axis, element)
+    places = build.iota(element, dims, axis)
     if tensor(x).dtype.is_float:
-        worst = build.filled(_start(opcode, tensor(x).dtype), x)
-        best = build.filled(-_start(opcode, tensor(x).dtype), x)
-        is_first = build.compare(places, build.filled(0, places), "EQ")
-        x = build.apply("select", build.compare(x, x, "NE"), build.apply("select", is_first, best, worst), x)
-    extreme = build.spread(reduced(build, opcode, x, (axis,)), dims, others)
-    is_extreme = build.compare(x, extreme, "EQ")
-    first = build.apply("select", is_extreme, places, build.filled(dims[axis], places))
+        worst = build.like(identity_value(opcode, tensor(x).dtype), x)
+        best = build.like(-identity_value(opcode, tensor(x).dtype), x)
+        is_first = build.compare("EQ", places, build.like(0, places))
+        x = build.op("select", build.compare("NE", x, x), build.op("select", is_first, best, worst), x)
+    extreme = build.broadcast(reduced(build, opcode, x, (axis,)), dims, others)
+    is_extreme = build.compare("EQ", x, extreme)
+    first = build.op("select", is_extreme, places, build.like(dims[axis], places))
     result = reduced(build, "minimum", first, (axis,))
     return build.reshape(result, primitive.result.dims) if primitive.result else result
 
@@ -151,5 +136,5 @@ def _cumulative_sum(primitive: Primitive) -> Node:
 
 def reduced_windows(build: HloBuilder, opcode: str, x: Node, window: Window, start: float) -> Node:
     """The elements of each window put together by an op."""
-    reducer = build._reducer(opcode, tensor(x).dtype)
-    return build.apply("reduce-window", x, build.number(start, tensor(x).dtype), window=window, to_apply=reducer)
+    reducer = build.reducer(opcode, tensor(x).dtype)
+    return build.op("reduce-window", x, build.constant(start, tensor(x).dtype), window=window, to_apply=reducer)

@@ -16,23 +16,23 @@ TABLE, lowers = table_of()
 
 def gelu(build: HloBuilder, x: Node) -> Node:
     """x * 0.5 * (1 + erf(x / sqrt 2))."""
-    inner = build.apply("multiply", x, build.filled(1 / math.sqrt(2), x))
-    shifted = build.apply("add", build.apply("erf", inner), build.filled(1, x))
-    return build.apply("multiply", build.apply("multiply", x, build.filled(0.5, x)), shifted)
+    inner = build.op("multiply", x, build.like(1 / math.sqrt(2), x))
+    shifted = build.op("add", build.op("erf", inner), build.like(1, x))
+    return build.op("multiply", build.op("multiply", x, build.like(0.5, x)), shifted)
 
 
 def fast_gelu(build: HloBuilder, x: Node) -> Node:
     """0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))."""
-    cube = build.apply("multiply", build.apply("multiply", x, x), x)
-    inner = build.apply("add", x, build.apply("multiply", cube, build.filled(0.044715, x)))
-    bent = build.apply("tanh", build.apply("multiply", inner, build.filled(math.sqrt(2 / math.pi), x)))
-    half = build.apply("multiply", x, build.filled(0.5, x))
-    return build.apply("multiply", half, build.apply("add", bent, build.filled(1, x)))
+    cube = build.op("multiply", build.op("multiply", x, x), x)
+    inner = build.op("add", x, build.op("multiply", cube, build.like(0.044715, x)))
+    bent = build.op("tanh", build.op("multiply", inner, build.like(math.sqrt(2 / math.pi), x)))
+    half = build.op("multiply", x, build.like(0.5, x))
+    return build.op("multiply", half, build.op("add", bent, build.like(1, x)))
 
 
 def relu(build: HloBuilder, x: Node) -> Node:
     """The positive part."""
-    return build.apply("maximum", x, build.filled(0, x))
+    return build.op("maximum", x, build.like(0, x))
 
 
 ACTIVATIONS: dict[str, Callable[[HloBuilder, Node], Node]] = {
@@ -40,11 +40,11 @@ ACTIVATIONS: dict[str, Callable[[HloBuilder, Node], Node]] = {
     "relu": relu,
     "gelu": gelu,
     "fast_gelu": fast_gelu,
-    "silu": lambda build, x: build.apply("multiply", x, build.apply("logistic", x)),
-    "sigmoid": lambda build, x: build.apply("logistic", x),
-    "tanh": lambda build, x: build.apply("tanh", x),
-    "sqrt": lambda build, x: build.apply("sqrt", x),
-    "rsqrt": lambda build, x: build.apply("rsqrt", x),
+    "silu": lambda build, x: build.op("multiply", x, build.op("logistic", x)),
+    "sigmoid": lambda build, x: build.op("logistic", x),
+    "tanh": lambda build, x: build.op("tanh", x),
+    "sqrt": lambda build, x: build.op("sqrt", x),
+    "rsqrt": lambda build, x: build.op("rsqrt", x),
 }
 """Functions of one array, by the names that OneFlow gives to ops."""
 
@@ -79,16 +79,14 @@ def _binary(given: Given) -> Node:
     name = given.node.opcode.removeprefix("oneflow.")
     assert isinstance(given.node.type, TensorType), "inferred before"
     dims = given.node.type.dims
-    return given.build.apply(
-        _OPCODES.get(name, name), given.build.stretch(left, dims), given.build.stretch(right, dims)
-    )
+    return given.build.op(_OPCODES.get(name, name), given.build.stretch(left, dims), given.build.stretch(right, dims))
 
 
 @lowers("add_n", "add_n2")
 def _sum(given: Given) -> Node:
     total = given.x
     for operand in given.operands[1:]:
-        total = given.build.apply("add", total, operand)
+        total = given.build.op("add", total, operand)
     return total
 
 
@@ -96,19 +94,19 @@ def _sum(given: Given) -> Node:
 def _scalar(given: Given) -> Node:
     number = given["float_operand"] if given["has_float_operand"] else given["int_operand"]
     opcode = _OPCODES[given.node.opcode.removeprefix("oneflow.")]
-    return given.build.apply(opcode, given.x, given.build.filled(number, given.x))
+    return given.build.op(opcode, given.x, given.build.like(number, given.x))
 
 
 @lowers("scalar_mul_by_tensor")
 def _scale(given: Given) -> Node:
     scalar = given.build.reshape(given.operands[1], ())
-    return given.build.apply("multiply", given.x, given.build.spread(scalar, given.x_type.dims, ()))
+    return given.build.op("multiply", given.x, given.build.broadcast(scalar, given.x_type.dims, ()))
 
 
 @lowers("bias_add")
 def _bias_add(given: Given) -> Node:
     bias = given.along(given.operands[1], given.axis(), given.x)
-    return given.build.apply("add", given.x, bias)
+    return given.build.op("add", given.x, bias)
 
 
 @lowers("fused_bias_add_gelu")
@@ -120,14 +118,14 @@ def _bias_gelu(given: Given) -> Node:
 def _mask_scale(given: Given) -> Node:
     biased = _bias_add(given)
     scaled = _masked(given, biased, given.operands[2], given["scale"])
-    return given.build.apply("add", scaled, given.operands[3]) if len(given.operands) == 4 else scaled
+    return given.build.op("add", scaled, given.operands[3]) if len(given.operands) == 4 else scaled
 
 
 def _masked(given: Given, x: Node, mask: Node, scale: float) -> Node:
     """x * mask * scale."""
     build = given.build
-    kept = build.apply("multiply", x, build.convert(mask, tensor(x).dtype))
-    return build.apply("multiply", kept, build.filled(scale, x))
+    kept = build.op("multiply", x, build.convert(mask, tensor(x).dtype))
+    return build.op("multiply", kept, build.like(scale, x))
 
 
 @lowers("dropout")
@@ -140,7 +138,7 @@ def _dropout(given: Given) -> tuple[Node, Node]:
     rate = given["rate"]
     scale = 1.0 if rate == 1 else 1 / (1 - rate)
     dropped = _masked(given, given.x, mask, scale)
-    return given.build.apply("add", dropped, given.operands[1]) if len(given.operands) == 2 else dropped, mask
+    return given.build.op("add", dropped, given.operands[1]) if len(given.operands) == 2 else dropped, mask
 
 
 @lowers("random_mask_like")
@@ -154,7 +152,7 @@ def _mask(given: Given, array_type: TensorType) -> Node:
     mask = given.argument(array_type, "mask")
     if not 0 <= given["rate"] <= 1:
         raise Unsupported(f"{given.node.name}: rate={given['rate']} is not between 0 and 1")
-    return given.build.filled(0, mask) if given["rate"] == 1 else mask
+    return given.build.like(0, mask) if given["rate"] == 1 else mask
 
 
 @lowers("cast")
@@ -166,8 +164,8 @@ def _cast(given: Given) -> Node:
 def _cast_scale(given: Given) -> Node:
     build, scale = given.build, given.operands[1]
     cast = build.convert(given.x, tensor(scale).dtype)
-    scaled = build.apply("multiply", cast, build.spread(build.reshape(scale, ()), given.x_type.dims, ()))
-    return build.apply("multiply", scaled, build.filled(given["scale"], scaled))
+    scaled = build.op("multiply", cast, build.broadcast(build.reshape(scale, ()), given.x_type.dims, ()))
+    return build.op("multiply", scaled, build.like(given["scale"], scaled))
 
 
 @lowers("reshape")
@@ -191,7 +189,7 @@ def narrowed(build: HloBuilder, x: Node, axis: int, start: int, length: int) -> 
     """Some of the indices of one dimension."""
     whole = [SliceDimension(0, size) for size in tensor(x).dims]
     whole[axis] = SliceDimension(start, start + length)
-    return build.apply("slice", x, slice=tuple(whole))
+    return build.op("slice", x, slice=tuple(whole))
 
 
 @lowers("pad")
@@ -200,7 +198,7 @@ def _pad(given: Given) -> Node:
     value = given["floating_constant_value" if type_.dtype.is_float else "integral_constant_value"]
     padding = zip(given["padding_before"], given["padding_after"], strict=True)
     dimensions = tuple(PaddingDimension(low, high) for low, high in padding)
-    return given.build.apply("pad", given.x, given.build.number(value, type_.dtype), padding=dimensions)
+    return given.build.op("pad", given.x, given.build.constant(value, type_.dtype), padding=dimensions)
 
 
 @lowers("tril")
@@ -211,7 +209,7 @@ def _tril(given: Given) -> Node:
 @lowers("fused_scale_tril")
 def _scale_tril(given: Given) -> Node:
     scale = given["floating_scale_value" if given["is_floating_scale_value"] else "integer_scale_value"]
-    scaled = given.build.apply("multiply", given.x, given.build.filled(scale, given.x))
+    scaled = given.build.op("multiply", given.x, given.build.like(scale, given.x))
     return lower_triangle(given.build, scaled, given["diagonal"], _fill(given))
 
 
@@ -219,10 +217,10 @@ def lower_triangle(build: HloBuilder, x: Node, diagonal: int, fill: Number) -> N
     """The elements on and below a diagonal; a number elsewhere."""
     dims = tensor(x).dims
     rank = len(dims)
-    rows = build.iota(dims, rank - 2, INDEX)
-    columns = build.iota(dims, rank - 1, INDEX)
-    limit = build.apply("add", rows, build.filled(diagonal, rows))
-    return build.apply("select", build.compare(columns, limit, "LE"), x, build.filled(fill, x))
+    rows = build.iota(INDEX, dims, rank - 2)
+    columns = build.iota(INDEX, dims, rank - 1)
+    limit = build.op("add", rows, build.like(diagonal, rows))
+    return build.op("select", build.compare("LE", columns, limit), x, build.like(fill, x))
 
 
 def _fill(given: Given) -> Number:

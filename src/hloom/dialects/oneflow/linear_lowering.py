@@ -28,8 +28,8 @@ def _matmul(given: Given) -> Node:
     left, right = build.stretch(left, (*batch, *a.dims[-2:])), build.stretch(right, (*batch, *b.dims[-2:]))
     product: Node = build.product(left, right)
     if given["alpha"] != 1:
-        product = build.apply("multiply", product, build.filled(given["alpha"], product))
-    return build.apply("add", product, given.operands[2]) if len(given.operands) == 3 else product
+        product = build.op("multiply", product, build.like(given["alpha"], product))
+    return build.op("add", product, given.operands[2]) if len(given.operands) == 3 else product
 
 
 def swapped(build: HloBuilder, x: Node) -> Node:
@@ -42,9 +42,9 @@ def swapped(build: HloBuilder, x: Node) -> Node:
 def _matmul_bias(given: Given) -> Node:
     product = _linear(given, given.operands[1], None)
     if given["alpha"] != 1:
-        product = given.build.apply("multiply", product, given.build.filled(given["alpha"], product))
-    total: Node = given.build.apply("add", product, given.along(given.operands[2], given.x_type.rank - 1, product))
-    return given.build.apply("add", total, given.operands[3]) if len(given.operands) == 4 else total
+        product = given.build.op("multiply", product, given.build.like(given["alpha"], product))
+    total: Node = given.build.op("add", product, given.along(given.operands[2], given.x_type.rank - 1, product))
+    return given.build.op("add", total, given.operands[3]) if len(given.operands) == 4 else total
 
 
 @lowers("conv2d")
@@ -59,12 +59,12 @@ def _conv2d(given: Given) -> Node:
     )
     labels = _LAST if is_last else _FIRST
     attributes = {"window": window, "dim_labels": labels, "feature_group_count": given["groups"]}
-    result: Node = given.build.apply("convolution", given.x, kernel, **attributes)
+    result: Node = given.build.op("convolution", given.x, kernel, **attributes)
     if "bias" in places:
         bias = given.along(given.operands[places["bias"]], 3 if is_last else 1, result)
-        result = given.build.apply("add", result, bias)
+        result = given.build.op("add", result, bias)
     if "_add_to_output" in places:
-        result = given.build.apply("add", result, given.operands[places["_add_to_output"]])
+        result = given.build.op("add", result, given.operands[places["_add_to_output"]])
     return result
 
 
@@ -80,19 +80,19 @@ def _glu(given: Given) -> tuple[Node, ...]:
     products = _linear(given, operands["w"], operands.get("b"))
     if "v" in operands:
         gates = _linear(given, operands["v"], operands.get("c"))
-        return build.apply("multiply", products, activation(build, gates)), products, gates
+        return build.op("multiply", products, activation(build, gates)), products, gates
     last = tensor(products).rank - 1
     half = tensor(products).dims[-1] // 2
     hidden = narrowed(build, products, last, 0, half)
     gate = narrowed(build, products, last, half, half)
-    return build.apply("multiply", hidden, activation(build, gate)), products
+    return build.op("multiply", hidden, activation(build, gate)), products
 
 
 def _linear(given: Given, weights: Node, bias: Node | None) -> Node:
     """The last dimension times weights whose rows are its results, plus a bias."""
     last = given.x_type.rank - 1
-    result = given.build.apply("dot", given.x, weights, lhs_contracting_dims=(last,), rhs_contracting_dims=(1,))
-    return result if bias is None else given.build.apply("add", result, given.along(bias, last, result))
+    result = given.build.op("dot", given.x, weights, lhs_contracting_dims=(last,), rhs_contracting_dims=(1,))
+    return result if bias is None else given.build.op("add", result, given.along(bias, last, result))
 
 
 _HEADS = "BHMK"
@@ -110,9 +110,9 @@ def _attention(given: Given) -> Node:
         for x, array_type, layout, size in zip(given.operands[:3], kinds[:3], said.layouts[:3], widths, strict=True)
     )
     products = build.product(query, swapped(build, key))
-    scores: Node = build.apply("multiply", products, build.filled(said.scale, products))
+    scores: Node = build.op("multiply", products, build.like(said.scale, products))
     if said.bias is not None:
-        scores = build.apply("add", scores, build.stretch(given.operands[said.bias], tensor(scores).dims))
+        scores = build.op("add", scores, build.stretch(given.operands[said.bias], tensor(scores).dims))
     rows, columns = tensor(scores).dims[-2:]
     if said.mask != "none":
         diagonal = said.diagonal_offset + (columns - rows if said.mask == "causal_from_bottom_right" else 0)

@@ -64,18 +64,18 @@ def _lowered(node: Node, mapping: dict[Node, Node], builder: HloBuilder) -> Node
     if rule is None:
         raise Unsupported(f"{node.name}: {node.opcode} has no lowering to HLO")
     result = rule(Given(node, tuple(operands), builder))
-    return result if isinstance(result, Node) else builder.apply("tuple", *result[: _result_count(node)])
+    return result if isinstance(result, Node) else builder.op("tuple", *result[: _result_count(node)])
 
 
 def _passed(node: Apply, operands: list[Node], builder: HloBuilder) -> Node:
     """A tuple stays; an element of a tuple that was just made is that element."""
     if node.opcode == "tuple":
-        return builder.apply("tuple", *operands)
+        return builder.op("tuple", *operands)
     index = node.attributes["index"]
     whole = operands[0]
     if isinstance(whole, Apply) and whole.function is OPS["tuple"]:
         return whole.operands[index]
-    return builder.apply("get-tuple-element", whole, index=index)
+    return builder.op("get-tuple-element", whole, index=index)
 
 
 def _result_count(node: Apply) -> int:

@@ -23,10 +23,10 @@ def softmax(build: HloBuilder, x: Node) -> Node:
     """exp(x - max) / sum of that, over the last dimension."""
     operand_type = tensor(x)
     last, others = operand_type.rank - 1, tuple(range(operand_type.rank - 1))
-    greatest = build.spread(build.reduce("maximum", x, (last,), -math.inf), operand_type.dims, others)
-    raised = build.apply("exponential", build.apply("subtract", x, greatest))
-    total = build.spread(build.reduce("add", raised, (last,), 0), operand_type.dims, others)
-    return build.apply("divide", raised, total)
+    greatest = build.broadcast(build.reduce("maximum", x, (last,)), operand_type.dims, others)
+    raised = build.op("exponential", build.op("subtract", x, greatest))
+    total = build.broadcast(build.reduce("add", raised, (last,)), operand_type.dims, others)
+    return build.op("divide", raised, total)
 
 
 @lowers("normalization", "normalization_infer", "normalization_add_relu")
@@ -40,17 +40,17 @@ def _normalization(given: Given) -> Node | tuple[Node, ...]:
         mean, variance = _statistics(build, x, axis)
     else:
         mean, variance = operands["moving_mean"], operands["moving_variance"]
-    inverse = build.apply("rsqrt", build.apply("add", variance, build.filled(given["epsilon"], variance)))
+    inverse = build.op("rsqrt", build.op("add", variance, build.like(given["epsilon"], variance)))
     parts = [given.along(build.convert(operand, given.x_type.dtype), axis, x) for operand in (mean, inverse)]
     gamma, beta = (
         given.along(build.convert(operands[name], given.x_type.dtype), axis, x) for name in ("gamma", "beta")
     )
-    normal = build.apply("multiply", build.apply("subtract", x, parts[0]), parts[1])
-    y: Node = build.apply("add", build.apply("multiply", normal, gamma), beta)
+    normal = build.op("multiply", build.op("subtract", x, parts[0]), parts[1])
+    y: Node = build.op("add", build.op("multiply", normal, gamma), beta)
     for name in ("_add_to_output", "addend"):
-        y = build.apply("add", y, operands[name]) if name in operands else y
+        y = build.op("add", y, operands[name]) if name in operands else y
     if opcode == "oneflow.normalization_add_relu":
-        return relu(build, y), _packed(build, build.compare(y, build.filled(0, y), "GT")), mean, inverse
+        return relu(build, y), _packed(build, build.compare("GT", y, build.like(0, y))), mean, inverse
     return (y, mean, inverse) if isinstance(given.node.type, TupleType) else y
 
 
@@ -62,12 +62,12 @@ def _statistics(build: HloBuilder, x: Node, axis: int) -> tuple[Node, Node]:
     wide = build.convert(x, dtype("f32")) if operand_type.dtype.bits < 32 else x
 
     def mean_of(values: Node) -> Node:
-        total = build.reduce("add", values, others, 0)
-        return build.apply("divide", total, build.filled(count, total))
+        total = build.reduce("add", values, others)
+        return build.op("divide", total, build.like(count, total))
 
     mean = mean_of(wide)
-    apart = build.apply("subtract", wide, build.spread(mean, operand_type.dims, (axis,)))
-    return mean, mean_of(build.apply("multiply", apart, apart))
+    apart = build.op("subtract", wide, build.broadcast(mean, operand_type.dims, (axis,)))
+    return mean, mean_of(build.op("multiply", apart, apart))
 
 
 def _packed(build: HloBuilder, signs: Node) -> Node:
@@ -76,8 +76,8 @@ def _packed(build: HloBuilder, signs: Node) -> Node:
     words = math.ceil(count / WORD)
     flat = build.convert(build.reshape(signs, (count,)), dtype("u32"))
     padding = (PaddingDimension(0, words * WORD - count),)
-    padded = build.apply("pad", flat, build.number(0, dtype("u32")), padding=padding)
+    padded = build.op("pad", flat, build.constant(0, dtype("u32")), padding=padding)
     bits = build.reshape(padded, (words, WORD))
-    places = build.iota((words, WORD), 1, dtype("u32"))
-    sums = build.reduce("add", build.apply("shift-left", bits, places), (1,), 0)
+    places = build.iota(dtype("u32"), (words, WORD), 1)
+    sums = build.reduce("add", build.op("shift-left", bits, places), (1,))
     return build.graph.add_apply(OPS["bitcast-convert"], [sums], TensorType(dtype("s32"), (words,)))
