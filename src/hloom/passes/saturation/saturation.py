@@ -16,7 +16,19 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 
 from hloom.analysis import DEFAULT_DEVICE, LOOPED, ComputeTime, Cost, CostAnalysis, Device, as_device, call_graph_of
-from hloom.ir import Apply, Graph, Inference, Module, ModuleLike, Node, Op, TypeProblem, as_module, compatible
+from hloom.ir import (
+    Apply,
+    Graph,
+    Inference,
+    Module,
+    ModuleLike,
+    Node,
+    Op,
+    TypeProblem,
+    as_module,
+    callees_first,
+    compatible,
+)
 from hloom.ops import SideEffects
 from hloom.passes import (
     EXPLORATION,
@@ -24,7 +36,6 @@ from hloom.passes import (
     STRICT,
     ValueNumbering,
     apply_in_place,
-    callees_first,
     control_predecessors,
     cse,
     dce,
@@ -74,7 +85,6 @@ class SaturatedGraph(Displayed):
         fired = self.fired.most_common()
         title = f"<{self.graph}: cost {self.cost_before:,.4g} to {self.cost:,.4g}, {self.nodes:,} nodes made>"
         return Display(title, [DisplayTable("rules that fired", ("rule", "times"), fired, len(fired))])
-
 
 
 def saturate(
