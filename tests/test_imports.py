@@ -153,16 +153,16 @@ def test_private_attributes_stay_in_their_package():
     own: dict[str, set[str]] = {}
     for path in FILES:
         package, text = package_of(path), (SOURCE / path).read_text()
-        found = [(match[1], match[2], match.start()) for match in PRIVATE.finditer(text)]
-        own.setdefault(package, set()).update(name for holder, name, _ in found if holder == "self")
+        uses = [(match[1], match[2], match.start()) for match in PRIVATE.finditer(text)]
+        own.setdefault(package, set()).update(name for holder, name, _ in uses if holder == "self")
         own[package].update(re.findall(r"^    (?:def )?(_[a-z]\w*)\b[(:]", text, re.MULTILINE))
         read.setdefault(package, []).extend(
             (f"{path}:{text.count(chr(10), 0, start) + 1}: {holder}.{name}", name)
-            for holder, name, start in found
+            for holder, name, start in uses
             if holder not in ("self", "cls") and name not in OF_PYTHON
         )
     private = set().union(*own.values())
-    taken = [place for package, places in read.items() for place, name in places if name in private - own[package]]
+    taken = [line for package, lines in read.items() for line, name in lines if name in private - own[package]]
     assert taken == []
 
 

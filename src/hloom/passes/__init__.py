@@ -18,6 +18,7 @@ from hloom.passes.collective_simplifier import SIMPLIFY_COLLECTIVES as SIMPLIFY_
 from hloom.passes.collective_simplifier import simplify_all_reduces as simplify_all_reduces
 from hloom.passes.computation_order import control_predecessors as control_predecessors
 from hloom.passes.computation_order import own_copy as own_copy
+from hloom.passes.computation_order import running_graphs as running_graphs
 from hloom.passes.computation_order import sort_topologically as sort_topologically
 from hloom.passes.conditional_mover import move_users as move_users
 from hloom.passes.constant_propagation import propagate_constants as propagate_constants

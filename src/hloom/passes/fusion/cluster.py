@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from hloom.analysis import MATHEMATICAL, ComputeTime, CostReport, Device, DisjointSets, as_device, cost
 from hloom.ir import Graph, Module
-from hloom.passes import register_pass, sort_topologically, until_settled
-from hloom.passes.computation_order import running_graphs
+from hloom.passes import register_pass, running_graphs, sort_topologically, until_settled
 from hloom.passes.fusion.frontier_search import FrontierSearch, MaterializedValues, kernels_of
 from hloom.passes.fusion.fusion_writer import LEAST_MEMBERS, FusionWriter
 from hloom.passes.fusion.kernel_merger import KernelMerger

@@ -25,7 +25,7 @@ from hloom.analysis import (
 )
 from hloom.ir import Apply, Graph, Module, ModuleLike, Node, Parameter, Trait, as_module
 from hloom.ops import with_trait
-from hloom.passes.computation_order import running_graphs
+from hloom.passes import running_graphs
 from hloom.passes.fusion.cluster import runs_of
 from hloom.passes.fusion.horizontal_fusion import sliced_cost, sliced_loops, unsliced
 from hloom.passes.fusion.kernel_merger import KernelMerger
