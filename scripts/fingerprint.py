@@ -180,7 +180,7 @@ def answers(path: Path, name: str, size: int) -> Iterator[tuple[str, Answer]]:
     yield "proto", answer_of(lambda: _saved(module))
     yield "graph as JSON", answer_of(lambda: _as_text(hloom.to_json(module)))
     yield "graph as DOT", answer_of(lambda: _as_text(hloom.to_dot(module)))
-    yield "summary", answer_of(lambda: report(hloom.summary(module)))
+    yield "summary", answer_of(lambda: report(hloom.summary(module)))  # pyright: ignore[reportAttributeAccessIssue] older versions know this name
     yield "memory", answer_of(lambda: report(hloom.memory(module)))
     yield "memory, text order", answer_of(lambda: report(hloom.memory(module, schedule="text")))
     for device in ("h100", "tpu_v4"):
@@ -276,7 +276,7 @@ def _rewritten(module: Any, passes: list[str]) -> Answer:
     """The module after the passes, and how often rules fired."""
     import hloom
 
-    changed, account = hloom.apply(module, passes)
+    changed, account = hloom.apply(module, passes)  # pyright: ignore[reportAttributeAccessIssue] older versions know this name
     return _as_text(f"{account.matched} rules fired\n{hloom.print(changed)}")
 
 

@@ -25,7 +25,7 @@ def rules_of(lines: str) -> Family:
 
 
 def rewritten(lines: str, text: str) -> str:
-    module, _ = hloom.apply(hloom.parse(f"ENTRY e {{\n{text}\n}}"), list(rules_of(lines)))
+    module, _ = hloom.opt(hloom.parse(f"ENTRY e {{\n{text}\n}}"), list(rules_of(lines)))
     root = module.entry.root
     return f"{root.opcode}({', '.join(operand.name for operand in root.operands)})"
 
