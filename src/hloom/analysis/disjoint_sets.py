@@ -13,7 +13,7 @@ class DisjointSets(Generic[Item]):
 
     def __init__(self) -> None:
         self._parents: dict[Item, Item] = {}
-        """Of each item that is no root, another item of its set that is nearer to the root."""
+        """For each item except roots, an item of its set that is closer to the root."""
 
     def root(self, item: Item) -> Item:
         """The root of an item's set; halves the way to it (Tarjan and van Leeuwen 1984)."""

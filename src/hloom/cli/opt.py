@@ -105,7 +105,7 @@ def command(
     repeats a and b until neither changes anything. --load executes a Python file and makes its rules and passes
     available by name; nothing in a module or a rule file is ever executed. MLIR text is read and written too. Reports,
     diffs and steps go to standard error. If --verify finds outputs that differ by more than the tolerance of their type
-    (f32: 1e-4) or R, the exit status is 1 and nothing is written.
+    (f32: 1e-4) or --rtol, the exit status is 1 and nothing is written.
 
     \b
     Examples:

@@ -73,7 +73,7 @@ def constraint_options(function: Callable[..., Any]) -> Callable[..., Any]:
     metavar="NAME",
     default=DEFAULTS["planner"],
     show_default=True,
-    help="Planner to use: ilp, expert or another registered planner.",
+    help="Planner to use: ilp, recursive or expert.",
 )
 @number_option(
     "--seconds",

@@ -103,7 +103,7 @@ from hloom.text import byte_text, count_text, time_text
     "--shared-positions", is_flag=True, help="With --structured, prune the same positions in every layer of a loop."
 )
 @selection_options("Prune", OPCODES)
-@click.option("--masks", is_flag=True, help="Add mask parameters to the program and multiply by them.")
+@click.option("--masks", is_flag=True, help="Add mask parameters; the program reads select(mask, weight, 0).")
 @path_option("--save-masks", metavar="FILE", help="Save the masks, or with --structured the kept positions, to FILE.")
 @click.option(
     "--check", is_flag=True, help="Run both programs and report the errors of outputs, dots and convolutions."

@@ -88,7 +88,7 @@ def command(
     """Run a module on XLA's CPU client and summarise its outputs.
 
     Inputs are random (the same for the same seed) or come from a file. If --check finds outputs that differ by more
-    than the tolerance of their type (f32: 1e-4) or R, the exit status is 1. Needs jax: pip install 'hloom[run]'.
+    than the tolerance of their type (f32: 1e-4) or --rtol, the exit status is 1. Needs jax: pip install 'hloom[run]'.
 
     \b
     Examples:

@@ -19,7 +19,7 @@ from hloom.text import HloomError
 def command(source: ModuleSource, after: str | None, make_page: Callable[[], str]) -> None:
     """Open a module's page in the browser.
 
-    Writes the page of `hloom page` to a directory for temporary files, where it stays, and opens it.
+    Writes the page of `hloom page` to a temporary directory, which is kept, and opens it.
 
     \b
     Examples:

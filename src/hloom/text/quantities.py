@@ -17,7 +17,7 @@ _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGTP]?)(i?)B?\s*", re.IGNOREC
 
 
 def parse_bytes(size: Number | str) -> Number | int:
-    """A number of bytes; of a text, what it says: raises HloomError if it is no size, or small and without a unit.
+    """Parse a number of bytes, as in 80GiB; raises HloomError if it is not a size, or small and without a unit.
 
     >>> parse_bytes("80GiB"), parse_bytes("1.5 MB"), parse_bytes("4096"), parse_bytes("16B"), parse_bytes(80e9)
     (85899345920, 1500000, 4096, 16, 80000000000.0)

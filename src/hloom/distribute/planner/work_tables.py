@@ -50,7 +50,7 @@ class _Tables:
         self._iterations: dict[tuple, np.ndarray] = {}
 
     def add(self, kernel: KernelWork, times: float) -> None:
-        """Add a kernel that runs so often."""
+        """Add a kernel that runs this many times."""
         timing = kernel.timing
         self.add_constant(LAUNCH, timing.launch * times, self.problem.clusters.of(timing.node))
         moved_bytes = sum(part.size for part in kernel.moved)
