@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -190,12 +190,13 @@ def _replace(node: Apply, users: _Users) -> None:
         attributes["sharding"] = _sharding_of(users)
     state = TupleType(types)
     made = build.op("conditional", *node.operands, type=state, attributes=with_branches(node, graphs, attributes))
-    inside = set(users.moved)
+    instead: dict[Any, Any] = {}
     for index, value in enumerate(users.yielded):
         sharding = {name: value.attributes[name] for name in ("sharding",) if name in value.attributes}
         taken = build.op(_GET, made, index=index, type=value.type, **sharding)
         node.graph.set_metadata(taken, value.raw_metadata)
-        _use_instead(value, taken, inside)
+        instead[value] = taken
+    _use_instead(node.graph, instead, set(users.moved))
     for value in dict.fromkeys([*reversed(users.moved), *users.results, node]):
         node.graph.erase(value)
     for graph in dict.fromkeys(users.branches):
@@ -207,15 +208,13 @@ def _sharding_of(users: _Users) -> TupleSharding:
     return TupleSharding(tuple(value.attributes["sharding"] for value in users.yielded))
 
 
-def _use_instead(value: Node, taken: Node, inside: set[Node]) -> None:
-    """Let what stays outside use another node."""
-    graph = value.graph
-    for user in value.users:
-        if user not in inside:
-            graph.set_operands(user, [taken if operand is value else operand for operand in user.operands])
-            graph.set_attributes(user, user.attributes.mapped({value: taken}))
-    if graph.output is value:
-        graph.set_output(taken)
+def _use_instead(graph: Graph, instead: Mapping[Any, Any], inside: set[Node]) -> None:
+    """Let what stays outside use other nodes; a user is changed once, however many of its operands are replaced."""
+    for user in dict.fromkeys(user for value in instead for user in value.users if user not in inside):
+        graph.set_operands(user, [instead.get(operand, operand) for operand in user.operands])
+        graph.set_attributes(user, user.attributes.mapped(instead))
+    if graph.output in instead:
+        graph.set_output(instead[graph.output])
 
 
 def _with_users(build: Builder, graph: Graph, users: _Users) -> Graph:

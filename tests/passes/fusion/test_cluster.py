@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 from random import Random
-from time import process_time
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,6 +23,7 @@ from hloom.passes.fusion import Clustering, clustered, frontier_search, fusion_t
 from hloom.passes.fusion.kernel_model import Kernel
 from hloom.runtime import accepts, run
 from tests.helpers.properties import examples
+from tests.helpers.work import calls, growth
 from tests.passes.random_modules import inputs_for, module_of
 from tests.passes.random_programs import program_of
 from tests.passes.rule_assertions import assert_same_numbers
@@ -499,12 +498,9 @@ def hostile(count: int) -> str:
     return entry(*lines, f"t = ({', '.join(['f32[64]'] * len(names))}) tuple({', '.join(names)})")
 
 
-def cpu_seconds(module: Any) -> float:
-    before = process_time()
-    hloom.opt(module, "cluster")
-    return process_time() - before
+def test_work_grows_with_the_module():
+    def work(count: int) -> int:
+        module = hloom.parse(hostile(count))
+        return calls(lambda: hloom.opt(module, "cluster"))
 
-
-def test_time_grows_with_the_module():
-    small, large = (hloom.parse(hostile(count)) for count in (1_000, 8_000))
-    assert cpu_seconds(large) < 8 * 2.5 * max(0.05, min(cpu_seconds(small), cpu_seconds(small)))
+    assert growth(work, 500) < 1.5
