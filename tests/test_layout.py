@@ -118,6 +118,14 @@ def test_files_that_documents_name_exist(path: Path):
     assert stale_paths(path.read_text()) == []
 
 
+def test_a_public_class_is_defined_once():
+    files: dict[str, list[str]] = {}
+    for path in SOURCE.rglob("*.py"):
+        for name in re.findall(r"^class ([A-Za-z]\w*)", path.read_text(), re.MULTILINE):
+            files.setdefault(name, []).append(path.name)
+    assert {name: paths for name, paths in files.items() if len(paths) > 1} == {}
+
+
 def test_a_file_that_moved_is_found():
     text = (
         "`ir/graph.py` and `printer.py`, not `hlo/printer.py`, `fusion/graph.py` or `no_such_file.py`; `ops/FAMILY.py`"

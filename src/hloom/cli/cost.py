@@ -40,7 +40,7 @@ MOST_LINES = 30
 
 @click.command("cost")
 @file_argument
-@choice_option("--by", choices=BY, default="opcode", help="Group costs by this.")
+@choice_option("--by", choices=BY, default="opcode", help="How to group the costs.")
 @depth_option()
 @top_option(MOST_LINES)
 @trips_option()

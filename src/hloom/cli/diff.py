@@ -77,7 +77,7 @@ def command(
     json_output: bool,
     output: Path | None,
 ) -> None:
-    """Compare two modules, ignoring names, instruction order and layouts.
+    """Compare two modules, ignoring names and instruction order.
 
     A and B are files that any subcommand can read, or dump directories, where DIR/MODULE or --module picks the module.
     Instructions are matched by what they compute and by how they are used, with op_name as a hint. The comparison looks

@@ -54,10 +54,10 @@ DEFAULTS = defaults_of(fit)
     least=0,
     metavar="K",
     default=DEFAULTS["measure"],
-    help="Compile the K best combinations with XLA and compare (default: 0).",
+    help="Compile the K best combinations with XLA and show measured beside estimated figures (default: 0).",
 )
-@click.option("--no-donate", is_flag=True, help="Do not donate any further parameter buffers to results.")
-@click.option("--explain", is_flag=True, help="Show every combination, and where the best one spends its time.")
+@click.option("--no-donate", is_flag=True, help="Donate only the parameters that the program itself donates.")
+@click.option("--explain", is_flag=True, help="Show every combination tried, and where the best one spends its time.")
 @json_option("Write JSON: every combination with its costs, and what was skipped.")
 @output_option(
     "Write modules, plan.json and run.py to the new directory OUT, or plan.json alone for -.", keeps_stdout=True
@@ -77,7 +77,7 @@ def command(
     json_output: bool,
     output: Path | None,
 ) -> None:
-    """Find the fastest way to run a training or inference step on some devices.
+    """Find the fastest way to run a training or inference step on N devices.
 
     Searches meshes, shardings, microbatches, recomputation and pipeline stages together, within the memory of the
     devices.

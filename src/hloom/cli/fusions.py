@@ -43,7 +43,7 @@ NO_FUSIONS = "no fusions: compile the module first, or use `hloom opt FILE -p cl
 @optimised_file_argument
 @device_option("cpu")
 @devices_option()
-@choice_option("--sort", choices=list(SORTS), default="time", help="Sort fusions by this.")
+@choice_option("--sort", choices=list(SORTS), default="time", help="Show the fusions that have most of this first.")
 @top_option(MOST_LINES)
 @json_option("Write JSON: every fusion, and every pair worth fusing.")
 @output_option("Write to file OUT, atomically.")

@@ -57,7 +57,7 @@ CLEAN = ("simplify", "cse", "dce")
 @count_option(
     "--checkpoints", help="Keep N states of each loop of unknown trip count and recompute the rest (default: 128)."
 )
-@count_option("--max-iterations", help="Instead, keep every state of such a loop, which may run at most N iterations.")
+@count_option("--max-iterations", help="Keep every state of such loops, which then may run at most N iterations.")
 @click.option("--raw", is_flag=True, help="Skip the clean-up passes (simplify, cse, dce).")
 @click.option("--check", is_flag=True, help="Check the derivative against central differences in f64.")
 @load_option()

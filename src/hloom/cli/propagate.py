@@ -33,9 +33,9 @@ MOST_LINES = 20
     multiple=True,
     help="Split a dimension over an axis, as in x:0=data; may be repeated.",
 )
-@click.option("--enumerate", "lists", is_flag=True, help="Instead, list every complete tiling over a mesh of one axis.")
+@click.option("--enumerate", "lists", is_flag=True, help="List every complete tiling over one axis; needs no --set.")
 @click.option("--prune", is_flag=True, help="With --enumerate, list only Pareto-optimal tilings.")
-@count_option("--limit", default=LIMIT, help="Stop after listing N tilings.")
+@count_option("--limit", default=LIMIT, help="With --enumerate, stop after N tilings.")
 @click.option("--all", "shows_all", is_flag=True, help="Show every value, not only the entry's parameters and results.")
 @top_option(MOST_LINES)
 @json_option("Write JSON: every value, collective and conflict.")

@@ -91,7 +91,11 @@ from hloom.text import byte_text, count_text, time_text
     metavar="PATTERN",
     help="Prune in a pattern: 2:4 keeps two of every four, 16x16 removes blocks (default: single elements).",
 )
-@choice_option("--within", choices=GROUPS, help="Rank elements within this scope.  [default: weight; wanda: output]")
+@choice_option(
+    "--within",
+    choices=GROUPS,
+    help="Rank elements within each output, weight or the model.  [default: weight; wanda: output]",
+)
 @click.option("--structured", metavar="AXES", help=f"Remove whole slices of these axes instead: {', '.join(AXES)}.")
 @count_option("--multiple", help="With --structured, keep sizes that are multiples of N (default: 1).")
 @click.option(
@@ -100,7 +104,9 @@ from hloom.text import byte_text, count_text, time_text
     help="With --structured, also prune axes that reach outputs, and pad the outputs with zeros.",
 )
 @click.option(
-    "--shared-positions", is_flag=True, help="With --structured, prune the same positions in every layer of a loop."
+    "--shared-positions",
+    is_flag=True,
+    help="With --structured, remove the same positions from every layer of a loop over stacked layers.",
 )
 @selection_options("Prune", OPCODES)
 @click.option("--masks", is_flag=True, help="Add mask parameters; the program reads select(mask, weight, 0).")
