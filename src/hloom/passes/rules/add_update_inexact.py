@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hloom.ir import Apply, Graph, Node, Parameter, TensorType, same_shape
-from hloom.passes.rules.value_properties import in_either_order, is_zero
+from hloom.passes.rules.value_properties import in_either_order
 from hloom.rewrite import Builder, Family, some_operand, tensor_type, used_once
 
 ADD_UPDATE_INEXACT = Family("add-update-inexact", formerly="accumulation-relaxed")
@@ -23,22 +23,10 @@ _SAME_PLACES = (
 )
 
 
-@ADD_UPDATE_INEXACT.rewrites("add", benefit=2, requires=some_operand("dynamic-update-slice"))
-def add_update_of_zeros(build: Builder, node: Apply) -> Node | None:
-    """add(x, dynamic-update-slice(0, u, i)) -> dynamic-update-slice(x, add(dynamic-slice(x, i), u), i)
-
-    Elsewhere x + 0 is x, but that -0 + 0 would be +0.
-    """
-    for operand, update in in_either_order(node):
-        if update.opcode != "dynamic-update-slice" or not is_zero(update.operands[0]) or not used_once(update):
-            continue
-        _, part, *starts = update.operands
-        array_type = tensor_type(part)
-        if array_type is None or tensor_type(node) is None or operand.type is not node.type:
-            return None
-        before = build.op("dynamic-slice", operand, *starts, dynamic_slice_sizes=array_type.dims)
-        return build.op("dynamic-update-slice", operand, build.op("add", before, part), *starts)
-    return None
+ADD_UPDATE_INEXACT.table("""
+add-update-of-zeros [2]: add(x, u:dynamic-update-slice(z, y, i...)) -> dynamic-update-slice(x, add(taken(x, u), y), i)
+    if u is used once, z is zero, y is static, static, same-type(x, root)  # elsewhere x + 0 is x, but that -0 + 0 is +0
+""")
 
 
 @ADD_UPDATE_INEXACT.rewrites("add", requires=some_operand("scatter"))

@@ -17,8 +17,6 @@ from hloom.passes.rules.value_properties import (
 from hloom.rewrite import (
     Builder,
     Family,
-    number_at,
-    operand_is,
     register_builder,
     register_condition,
     scalar_integer,
@@ -47,27 +45,13 @@ logic-of-constants: f(f(x, c), d) -> f(x, combined(f, c, d))
 not-of-not [3]: not(not(x)) -> x  # each bit changes twice
 not-of-compare: not(c:compare(x, y)) -> inverse-of(c) if c is used once, c is invertible-comparison
     # of floats only EQ and NE, for no order holds with NaN
-""")
-
-
-BITWISE.table("""
 shift-by-zero [3]: f(x, z) -> x if z is zero; f(z, x) -> z if z is zero
     for f in shift-left, shift-right-arithmetic, shift-right-logical  # no bit moves, or none is set
 shift-beyond-the-width [2]: shift-left|shift-right-logical(x, c) -> 0 if c is number, beyond-width(c, root)
     # of as many bits as there are, or of a negative number of bits
+shift-of-shift: f(f(x, n), m) -> f(x, total(n, m)) if m is number, within-width(n, m, root)
+    for f in shift-left, shift-right-arithmetic, shift-right-logical  # the sum is less than the number of bits
 """)
-
-
-@BITWISE.rewrites(*_SHIFTS, requires=(operand_is(0, *_SHIFTS), number_at(1)))
-def shift_of_shift(build: Builder, node: Apply) -> Node | None:
-    """shift(shift(x, n), m) -> shift(x, n + m), where the sum is less than the number of bits."""
-    inner, element_type = node.operands[0], element(node)
-    if inner.opcode != node.opcode or element_type is None:
-        return None
-    first, second = scalar_integer(inner.operands[1]), scalar_integer(node.operands[1])
-    if first is None or second is None or first < 0 or second < 0 or first + second >= element_type.bits:
-        return None
-    return build.op(node.opcode, inner.operands[0], number_like(build, node.operands[1], first + second))
 
 
 def is_total_order(compare: Apply) -> bool:
@@ -87,7 +71,24 @@ def _is_beyond_width(amount: Node, node: Node) -> bool:
     return number is not None and element_type is not None and not 0 <= number < element_type.bits
 
 
+def _is_within_width(first: Node, second: Node, node: Node) -> bool:
+    """Whether two amounts are numbers of bits, together less than an element has."""
+    one, other, element_type = scalar_integer(first), scalar_integer(second), element(node)
+    if one is None or other is None or element_type is None:
+        return False
+    return one >= 0 and other >= 0 and one + other < element_type.bits
+
+
+def _total(build: Builder, first: Node, second: Node) -> Node:
+    """The sum of two integers, as an array like the second."""
+    one, other = scalar_integer(first), scalar_integer(second)
+    assert one is not None and other is not None, "two integers"
+    return number_like(build, second, one + other)
+
+
 register_condition("beyond-width", _is_beyond_width)
+register_condition("within-width", _is_within_width)
+register_builder("total", _total)
 register_builder("ones-like", ones_like)
 
 

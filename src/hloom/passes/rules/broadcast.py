@@ -13,13 +13,11 @@ from hloom.passes.rules.dimensions import (
     broadcast_dims,
     is_empty,
     kept_by_reshape,
-    replace_if_compatible,
     resized,
-    same_array,
     scalar_of,
     without,
 )
-from hloom.rewrite import Builder, Family, all_operands, operand_is, register_condition, tensor_type
+from hloom.rewrite import Builder, Family, all_operands, register_condition, register_value, tensor_type
 
 BROADCAST = Family("broadcast", formerly="broadcasting")
 BROADCAST_AS_XLA = Family("broadcast-as-xla", formerly="broadcasting-as-xla")
@@ -32,50 +30,16 @@ UNARY = tuple(opcode for opcode in POINTWISE if OPS[opcode].arity == (1, 1))
 """Those with one operand."""
 
 
-@BROADCAST.rewrites("broadcast", benefit=4)
-def broadcast_that_adds_nothing(build: Builder, node: Apply) -> Node | None:
-    """broadcast(x) -> reshape(x), where there are as many elements in the same order
-
-    Where the shapes agree, x itself. A scalar constant stays broadcast, to one element as to many.
-    """
-    operand, array_type = node.operands[0], tensor_type(node)
-    source, dimensions = tensor_type(operand), broadcast_dims(node)
-    if array_type is None or source is None or list(dimensions) != sorted(dimensions) or is_empty(array_type):
-        return None
-    if not source.rank and array_type.rank and isinstance(operand, Constant):
-        return None
-    if array_type.element_count != source.element_count:
-        return None
-    return (
-        replace_if_compatible(build, node, operand)
-        if same_array(array_type, source)
-        else build.op("reshape", operand, type=array_type)
-    )
-
-
 BROADCAST.table("""
+broadcast-that-adds-nothing [4]: broadcast(x, dimensions=d) -> in-place(x, root) if same-array(root, x);
+    broadcast(x, dimensions=d) -> reshape(x, type=root) where rising(d), repeats-nothing(root, x)
+    # as many elements in the same order
 broadcast-that-transposes [4]: broadcast(x, dimensions=d) -> transpose(x, dimensions=inverse(d))
     where same-rank(root, x), falling(d)  # every dimension is one of x
 broadcast-of-broadcast [3]: broadcast(broadcast(x, dimensions=a), dimensions=b) ->
     broadcast(x, type=root, dimensions=composed(b, a)) where static, x is static  # each element is repeated at once
-""")
-
-
-@BROADCAST.rewrites("broadcast", benefit=3, requires=operand_is(0, "reshape"))
-def broadcast_of_reshape(build: Builder, node: Apply) -> Node | None:
-    """broadcast(reshape(x)) -> broadcast(x), where the reshape only adds dimensions of size 1"""
-    inner, array_type = node.operands[0], tensor_type(node)
-    source = tensor_type(inner.operands[0]) if inner.opcode == "reshape" else None
-    made = tensor_type(inner)
-    if array_type is None or source is None or made is None or is_empty(source):
-        return None
-    added = _added_ones(source.dims, made.dims)
-    if added is None:
-        return None
-    return build.op("broadcast", inner.operands[0], type=array_type, dimensions=without(broadcast_dims(node), added))
-
-
-BROADCAST.table("""
+broadcast-of-reshape [3]: broadcast(r:reshape(x), dimensions=d) -> broadcast(x, type=root, dimensions=left-of(d, x, r))
+    if static, x is not empty, adds-ones(r, x)  # the reshape only adds dimensions of size 1
 broadcast-of-iota [3]: broadcast(i:iota(iota_dimension=k), dimensions=d) -> iota(type=root, iota_dimension=item(d, k))
     where static, i is static  # it counts along another dimension
 iota-of-one [2]: iota(iota_dimension=k) -> 0 if static, counts-to-one(root, k)
@@ -180,3 +144,24 @@ def _same_rank(node: Node, other: Node) -> bool:
 register_condition("counts-to-one", _counts_to_one)
 register_condition("same-rank", _same_rank)
 register_condition("falling", lambda dimensions: list(dimensions or ()) != sorted(dimensions or ()))
+
+
+def _repeats_nothing(node: Node, source: Node) -> bool:
+    """Whether a broadcast has elements, as many as its source; a scalar constant stays broadcast, to one as to many."""
+    array_type, source_type = tensor_type(node), tensor_type(source)
+    if array_type is None or source_type is None or is_empty(array_type):
+        return False
+    if not source_type.rank and array_type.rank and isinstance(source, Constant):
+        return False
+    return array_type.element_count == source_type.element_count
+
+
+def _ones_added(node: Node, source: Node) -> list[int] | None:
+    """The dimensions of size 1 that a reshape adds to its source; None where it does anything else."""
+    made, source_type = tensor_type(node), tensor_type(source)
+    return None if made is None or source_type is None else _added_ones(source_type.dims, made.dims)
+
+
+register_condition("repeats-nothing", _repeats_nothing)
+register_condition("adds-ones", lambda node, source: _ones_added(node, source) is not None)
+register_value("left-of", lambda dims, source, node: without(dims or (), _ones_added(node, source) or ()))

@@ -5,19 +5,24 @@ Follows XLA's xla/hlo/transforms/simplifiers/broadcast_canonicalizer.cc (Broadca
 
 from __future__ import annotations
 
-from hloom.ir import Apply, Node
-from hloom.passes.computation_order import has_control_dependencies
-from hloom.rewrite import Builder, Family, tensor_type
+from collections.abc import Sequence
+
+from hloom.rewrite import Family, register_value
 
 CANONICAL_BROADCAST = Family("canonical-broadcast")
 
 
-@CANONICAL_BROADCAST.rewrites("broadcast", depth=1)
-def broadcast_in_order(build: Builder, node: Apply) -> Node | None:
-    """broadcast(x), dimensions={1,0} -> broadcast(transpose(x, {1,0})), dimensions={0,1}"""
-    dims, made = tuple(node.attributes.get("dimensions") or ()), tensor_type(node)
-    if list(dims) == sorted(dims) or made is None or has_control_dependencies(node):
-        return build.decline("the dimensions are in order")
-    order = sorted(range(len(dims)), key=dims.__getitem__)
-    moved = build.transpose(node.operands[0], order)
-    return build.op("broadcast", moved, type=made.with_layout(None), dimensions=tuple(sorted(dims)))
+CANONICAL_BROADCAST.table("""
+broadcast-in-order [1, depth 1]: broadcast(x, dimensions=d) ->
+    broadcast(transpose(x, dimensions=ranked(d)), type=root, dimensions=in-order(d)) where static, falling(d)
+    # a transpose puts them in order before
+""")
+
+
+def _ranked(dims: Sequence[int]) -> tuple[int, ...]:
+    """The permutation that puts dimensions in order."""
+    return tuple(sorted(range(len(dims)), key=dims.__getitem__))
+
+
+register_value("ranked", _ranked)
+register_value("in-order", lambda dims: tuple(sorted(dims)))

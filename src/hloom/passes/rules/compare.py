@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -48,22 +49,9 @@ _OPERATORS: dict[str, Callable] = {
 COMPARE.table("""
 compare-with-itself [3]: compare(x, x, direction=EQ|GE|LE) -> true; compare(x, x) -> false
     where x is integer or predicate  # of floats, NaN is not equal to itself
-""")
-
-
-@COMPARE.rewrites("compare", benefit=3, depth=3)
-def compare_within_bounds(build: Builder, node: Apply) -> Node | None:
-    """compare(x, y) -> true or false, where the value ranges of the integers x and y decide it.
-
-    An unsigned x is never less than 0, an iota of 8 elements always less than 8.
-    """
-    left, right = integer_bounds(node.operands[0]), integer_bounds(node.operands[1])
-    if left is None or right is None:
-        return None
-    return _known(build, node, _compare_bounds(node.attributes["direction"], left, right))
-
-
-COMPARE.table("""
+compare-within-bounds [3, depth 3]: compare(x, y, direction=d) -> true if holds-for-all(d, x, y);
+    compare(x, y, direction=d) -> false if holds-for-none(d, x, y) where static
+    # by the value ranges of integers: an unsigned one is never less than 0, an iota of 8 elements always less than 8
 compare-with-zero [3, depth 3]: compare(x, z, direction=LT) -> false if x is real, z is zero, x is at-least-zero;
     compare(z, x, direction=GT) -> false if x is real, z is zero, x is at-least-zero
     where not total-order  # x may be NaN
@@ -134,8 +122,10 @@ def _truth(build: Builder, node: Apply, value: bool) -> Node | None:
     return None if tensor_type(node) is None else number_like(build, node, value)
 
 
-def _known(build: Builder, node: Apply, value: bool | None) -> Node | None:
-    return None if value is None else _truth(build, node, value)
+def _is_decided(truth: bool, direction: str, left: Node, right: Node) -> bool:
+    """Whether the value ranges of two integers give a comparison this truth."""
+    one, other = integer_bounds(left), integer_bounds(right)
+    return one is not None and other is not None and _compare_bounds(direction, one, other) is truth
 
 
 def _compare_bounds(direction: str, left: tuple[int, int], right: tuple[int, int]) -> bool | None:
@@ -183,3 +173,5 @@ def _threshold(node: Node) -> tuple[Node, str, int] | None:
 
 
 register_condition("total-order", is_total_order)
+register_condition("holds-for-all", partial(_is_decided, True))
+register_condition("holds-for-none", partial(_is_decided, False))

@@ -44,6 +44,7 @@ from hloom.rewrite import (
     literal_value,
     operand_is,
     register,
+    register_condition,
     some_operand,
     splat_of,
     tensor_type,
@@ -198,13 +199,9 @@ def nothing_to_compute(build: Builder, node: Apply) -> Node | None:
     )
 
 
-@CONSTANT_FOLDING.rewrites("copy", depth=1, requires=operand_is(0, "constant"))
-def copy_of_constant(build: Builder, node: Apply) -> Node | None:
-    """copy(constant) -> constant, in the same layout"""
-    operand = node.operands[0]
-    if operand.type != node.type or has_control_dependencies(node) or node.attributes:
-        return build.decline("its layout changes, or something is said of the copy")
-    return operand
+CONSTANT_FOLDING.table("""
+copy-of-constant: copy(c) -> c if c is literal, same-type(c, root), root is plain  # the layout stays
+""")
 
 
 @CONSTANT_FOLDING.rewrites("bitcast", depth=1, requires=operand_is(0, "constant"))
@@ -478,3 +475,6 @@ def _constant(build: Builder, value: Value, value_type: Type | None) -> Node:
     made = build.constant(Literal.array(TensorType(value_type.dtype, value_type.dims), data))
     made.graph.set_type(made, value_type)
     return made
+
+
+register_condition("plain", lambda node: not node.attributes)

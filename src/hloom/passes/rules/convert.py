@@ -10,16 +10,24 @@ import ml_dtypes
 
 from hloom.ir import Apply, DType, DTypeKind, Node, TensorType
 from hloom.passes.rules.broadcast import UNARY
-from hloom.passes.rules.dimensions import replace_if_compatible, same_layout
+from hloom.passes.rules.dimensions import same_layout
 from hloom.passes.rules.value_properties import (
     ORDINARY,
     element,
-    is_unsigned,
 )
-from hloom.rewrite import Builder, Family, integers, operand_is, register_condition, tensor_type, used_once
+from hloom.rewrite import (
+    Builder,
+    Family,
+    operand_is,
+    register_builder,
+    register_condition,
+    tensor_type,
+    used_once,
+)
 
 CONVERT = Family("convert", formerly="conversion")
 CONVERT_CHAINS = Family("convert-chains")
+"""Follows xla/hlo/transforms/simplifiers/simplify_fp_conversions.cc (SimplifyFPConversions)."""
 
 _WRAPPING = ("add", "subtract", "multiply")
 
@@ -28,53 +36,12 @@ CONVERT.table("""
 convert-to-same-type [3]: convert(x) -> x if same-element(x, root)  # nothing is converted
 convert-there-and-back [3]: convert(between:convert(x)) -> x if same-element(x, root), holds-values(between, x)
     # the type between holds each value of x
-""")
-
-
-@CONVERT.rewrites("convert", requires=operand_is(0, "convert"))
-def convert_by_a_wider_type(build: Builder, node: Apply) -> Node | None:
-    """convert(convert(x)) -> convert(x), where the type between holds each value of x: one conversion decides.
-
-    Not from integers by floats to narrower integers: floats are brought into their range, integers wrap around.
-    """
-    inner = node.operands[0]
-    if inner.opcode != "convert":
-        return None
-    first, between, last = element(inner.operands[0]), element(inner), element(node)
-    if first is None or between is None or last is None or not preserves_values(first, between):
-        return None
-    if between.is_complex or last.is_complex or not (_is_common(first) and _is_common(between) and _is_common(last)):
-        return None
-    if first.is_integer and between.is_float and last.is_integer and not preserves_values(first, last):
-        return None
-    return build.convert(inner.operands[0], last)
-
-
-@CONVERT.rewrites("convert", depth=3, requires=(integers(), operand_is(0, *_WRAPPING, "divide", "remainder")))
-def narrow_integers_computed_wide(build: Builder, node: Apply) -> Node | None:
-    """convert(add(convert(x), convert(y))) -> add(x, y), of integers converted to wider ones of the same signedness
-
-    So too subtract and multiply, which wrap around, and divide and remainder of unsigned ones.
-    """
-    wide = node.operands[0]
-    if wide.opcode not in (*_WRAPPING, "divide", "remainder") or not used_once(wide):
-        return None
-    if wide.opcode not in _WRAPPING and not is_unsigned(wide):
-        return None
-    left, right = wide.operands
-    if left.opcode != "convert" or right.opcode != "convert" or not used_once(left) or not used_once(right):
-        return None
-    narrow, result = element(node), element(wide)
-    if narrow is None or result is None or not narrow.is_integer or narrow.kind is not result.kind:
-        return None
-    if min(narrow.bits, result.bits) < 8 or narrow.bits > result.bits:
-        return None
-    if any(element(conversion.operands[0]) is not narrow for conversion in (left, right)):
-        return None
-    return build.op(wide.opcode, left.operands[0], right.operands[0])
-
-
-CONVERT.table("""
+convert-by-a-wider-type: convert(between:convert(x)) -> converted(x, root) if one-conversion-decides(x, between, root)
+    # the type between holds each value of x; not from integers by floats to narrower integers, which would wrap around
+narrow-integers-computed-wide [1, depth 3]: convert(w:f(a:convert(x), b:convert(y))) -> f(x, y)
+    if w is wrapping or unsigned
+    where integer, w and a and b are used once, narrower-integer(root, w), same-element(x, root), same-element(y, root)
+    for f in add, subtract, multiply, divide, remainder  # the wide integers are of the same signedness
 bitcast-convert-to-same-type [3]: bitcast-convert(x) -> x if same-element(x, root)  # nothing is converted
 bitcast-convert-twice [2]: bitcast-convert(between:bitcast-convert(x)) -> bitcast-convert(x, type=root)
     where static, between is static  # the same bits
@@ -118,10 +85,6 @@ CONVERT.table("""
 complex-of-its-parts [3]: complex(real(x), imag(x)) -> x  # of a complex x
 part-of-complex [3]: real(complex(x, y)) -> x; imag(complex(x, y)) -> y  # nothing is computed
 part-of-real [2]: real(x) -> x; imag(x) -> 0 where same-float(x, root)  # x is not complex
-""")
-
-
-CONVERT.table("""
 integer-is-finite [2]: is-finite(c:convert(x)) -> true if x is integer or predicate, c is real, reaches-as-far(c, x)
     # the float holds the greatest integer without overflow
 rounding-of-whole [2]: f(r:ceil|floor|round-nearest-afz|round-nearest-even(x)) -> r;
@@ -130,20 +93,11 @@ rounding-of-whole [2]: f(r:ceil|floor|round-nearest-afz|round-nearest-even(x)) -
 """)
 
 
-@CONVERT_CHAINS.rewrites("convert", depth=2, requires=operand_is(0, "convert"))
-def convert_of_convert_of_floats(build: Builder, node: Apply) -> Node | None:
-    """convert(f32, convert(bf16, x)) -> x, of an x of f32; of floats that become others twice, one conversion is left
-
-    What was rounded between is not. Follows XLA's xla/hlo/transforms/simplifiers/simplify_fp_conversions.cc
-    (SimplifyFPConversions).
-    """
-    inner = node.operands[0]
-    source, between, made = tensor_type(inner.operands[0]), tensor_type(inner), tensor_type(node)
-    if source is None or between is None or made is None or not (between.dtype.is_float and made.dtype.is_float):
-        return build.decline("it is not of floats all the way")
-    if source.dtype is made.dtype:
-        return replace_if_compatible(build, node, inner.operands[0])
-    return build.convert(inner.operands[0], made.dtype)
+CONVERT_CHAINS.table("""
+convert-of-convert-of-floats: convert(between:convert(x)) -> in-place(x, root) if same-element(x, root);
+    convert(between:convert(x)) -> converted(x, root) where floating, between is floating, x is static
+    # of two conversions of floats one is left: what was rounded between is not
+""")
 
 
 def preserves_values(source: DType, result: DType) -> bool:
@@ -217,3 +171,37 @@ def _is_same_float(node: Node, other: Node) -> bool:
 
 
 register_condition("same-float", _is_same_float)
+
+
+def _is_decided_at_once(source: Node, between: Node, node: Node) -> bool:
+    """Whether a conversion by a type between yields what one without it does.
+
+    Floats are brought into the range of integers, where integers wrap around.
+    """
+    first, middle, last = element(source), element(between), element(node)
+    if first is None or middle is None or last is None or not preserves_values(first, middle):
+        return False
+    if middle.is_complex or last.is_complex or not (_is_common(first) and _is_common(middle) and _is_common(last)):
+        return False
+    return not (first.is_integer and middle.is_float and last.is_integer) or preserves_values(first, last)
+
+
+def _is_narrower_integer(node: Node, wide: Node) -> bool:
+    """Whether both are of integers of whole bytes and one signedness, and the first of no more bits."""
+    narrow, result = element(node), element(wide)
+    if narrow is None or result is None or not narrow.is_integer or narrow.kind is not result.kind:
+        return False
+    return 8 <= narrow.bits <= result.bits
+
+
+def _converted(build: Builder, node: Node, like: Node) -> Node:
+    """A value in the element type of another; itself where it has that."""
+    element_type = element(like)
+    assert element_type is not None, f"{like!r} is not a static array"
+    return build.convert(node, element_type)
+
+
+register_condition("one-conversion-decides", _is_decided_at_once)
+register_condition("narrower-integer", _is_narrower_integer)
+register_condition("wrapping", lambda node: node.opcode in _WRAPPING)
+register_builder("converted", _converted)

@@ -33,13 +33,11 @@ CONVOLUTION_INEXACT = Family("convolution-inexact", formerly="convolving-relaxed
 _NO_PADDING = PaddingDimension(0, 0)
 
 
-@CONVOLUTION.rewrites("convolution", benefit=9, depth=1)
-def convolution_of_nothing(build: Builder, node: Apply) -> Node | None:
-    """convolution(x, f32[0]) -> broadcast(0): a sum of no products is zero, and what has no elements is anything."""
-    types = _types(node)
-    if types is None or all(array_type.element_count for array_type in types):
-        return None
-    return build.constant(0, types[2].with_layout(None))
+CONVOLUTION.table("""
+convolution-of-nothing [9]: convolution(x, y, rest...) -> 0 if empty; convolution(x, y, rest...) -> 0 if x is empty;
+    convolution(x, y, rest...) -> 0 if y is empty where static, x and y are static
+    # a sum of no products is zero, and what has no elements is anything
+""")
 
 
 @CONVOLUTION.rewrites("convolution", benefit=3, depth=2)

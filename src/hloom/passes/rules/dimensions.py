@@ -193,9 +193,18 @@ def _is_empty(node: Node) -> bool:
     return array_type is not None and is_empty(array_type)
 
 
+def _element_counts(node: Node) -> tuple[int, int]:
+    """How many dimensions and how many elements a static array has; -1 of all else."""
+    array_type = tensor_type(node)
+    return (-1, -1) if array_type is None else (array_type.rank, array_type.element_count)
+
+
 register_condition("row-major", _is_row_major)
 register_condition("empty", _is_empty, of_root=emptiness(), of_operand=lambda at: emptiness())
 register_condition("same-array", lambda one, other: same_array(one.type, other.type))
+register_condition("scalar", lambda node: _element_counts(node) == (0, 1))
+register_condition("single", lambda node: _element_counts(node)[1] == 1)
+register_condition("several", lambda node: _element_counts(node)[1] > 1)
 register_condition("rising", lambda dimensions: list(dimensions or ()) == sorted(dimensions or ()))
 register_builder("in-place", in_place)
 register_builder("spread", lambda build, scalar, node: build.broadcast(scalar, node.type))

@@ -11,7 +11,6 @@ import numpy as np
 from hloom.ir import Apply, Node, TensorType
 from hloom.passes.rules.value_properties import (
     element,
-    in_either_order,
     is_integer,
     is_unsigned,
     number_like,
@@ -24,7 +23,6 @@ from hloom.rewrite import (
     constant_at,
     integers,
     number_at,
-    operand_is,
     register_builder,
     register_condition,
     scalar_integer,
@@ -48,26 +46,8 @@ remainder-of-unsigned-by-power-of-two [2]: remainder(x, c) -> and(x, bits-below(
     where unsigned, c is power-of-two-integer  # c is 2^k, and the bits below it 2^k - 1
 remainder-by-more [3, depth 3]: remainder(x, c) -> x if c is number, within-divisor(x, c)
     # x is known to be in [0, c), as an iota does
-""")
-
-
-@DIVIDE.rewrites("remainder", benefit=3, depth=3, requires=(operand_is(0, "add"), number_at(1)))
-def remainder_of_sum_with_divisor(build: Builder, node: Apply) -> Node | None:
-    """remainder(add(x, c), c) -> remainder(x, c), where x is not negative and the sum does not wrap around."""
-    inner, divisor = node.operands
-    value, whole = scalar_integer(divisor), integer_bounds(inner)
-    if inner.opcode != "add" or value is None or value <= 0 or whole is None:
-        return None
-    for operand, constant in in_either_order(inner):
-        bounds = integer_bounds(operand)
-        if scalar_integer(constant) != value or bounds is None or bounds[0] < 0:
-            continue
-        if whole == (bounds[0] + value, bounds[1] + value):  # what wraps around may be any number
-            return build.op("remainder", operand, divisor)
-    return None
-
-
-DIVIDE.table("""
+remainder-of-sum-with-divisor [3, depth 3]: remainder(s:add(x, c), d) -> remainder(x, d)
+    if d is number, same-integer(c, d), adds-without-wrapping(s, x, d)  # x is not negative
 power-of-zero [3]: power(x, z) -> 1 if z is zero, real or able-to-hold-one  # also of NaN, infinity and zero
 power-of-one [3]: power(x, 1) -> x if integer or real  # exact
 power-of-two [2]: power(x, 2) -> multiply(x, x) if integer or real  # rounded once, and the same of NaN and infinity
@@ -122,6 +102,18 @@ def _is_within(node: Node, divisor: Node) -> bool:
     return bounds is not None and value is not None and 0 <= bounds[0] <= bounds[1] < value
 
 
+def _is_same_integer(one: Node, other: Node) -> bool:
+    return scalar_integer(one) is not None and scalar_integer(one) == scalar_integer(other)
+
+
+def _adds_without_wrapping(total: Node, node: Node, amount: Node) -> bool:
+    """Whether a sum is known not to wrap around, of a value that is not negative and of a positive number."""
+    value, whole, bounds = scalar_integer(amount), integer_bounds(total), integer_bounds(node)
+    if value is None or value <= 0 or bounds is None or bounds[0] < 0:
+        return False
+    return whole == (bounds[0] + value, bounds[1] + value)
+
+
 def _is_exactly_invertible(constant: Node) -> bool:
     numbers = array_value(constant.operands[0] if constant.opcode == "broadcast" else constant)
     return numbers is not None and _are_powers_of_two(numbers)
@@ -146,3 +138,5 @@ register_condition("within-divisor", _is_within)
 register_builder("exponent-of", _exponent_like)
 register_builder("bits-below", _bits_below)
 register_builder("reciprocal", reciprocal)
+register_condition("same-integer", _is_same_integer)
+register_condition("adds-without-wrapping", _adds_without_wrapping)

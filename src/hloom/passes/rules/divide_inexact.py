@@ -30,7 +30,7 @@ DIVIDE_INEXACT.table("""
 divide-complex-by-one [3]: divide(x, 1) -> x if complex  # infinite parts times 0 would be NaN
 divide-by-power [2]: divide(x, power(y, z)) -> multiply(x, power(y, negate(z))) if inexact  # rounded twice
 divide-by-square-root [2, depth 3]: divide(x, f(y)) -> multiply(x, g(y));
-    divide(x, b:broadcast(f(y))) -> multiply(x, respread(b, g(y)))
+    divide(x, b:broadcast(f(y))) -> multiply(x, again(b, g(y)))
     where inexact, operands are used once for f/g in sqrt/rsqrt, rsqrt/sqrt  # no division
 divide-by-constant: divide(x, c) -> multiply(x, reciprocal(c)) if inexact, x is not literal, c is invertible
     # 1/c neither overflows nor underflows, and is rounded: rounded twice

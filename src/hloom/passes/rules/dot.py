@@ -16,7 +16,6 @@ from hloom.ops import DotNumbers, check_dot
 from hloom.rewrite import (
     Builder,
     Family,
-    emptiness,
     integers,
     operand_is,
     some_operand,
@@ -27,19 +26,10 @@ from hloom.rewrite import (
 DOT = Family("dot", formerly="contracting")
 
 
-@DOT.rewrites("dot", "ragged-dot", "scaled-dot", benefit=9, depth=1, requires=emptiness())
-def dot_of_nothing(build: Builder, node: Apply) -> Node | None:
-    """dot(f32[2,0], f32[0,3]) -> broadcast(0): a sum of no products is zero, and what has no elements is anything."""
-    result = tensor_type(node)
-    types = [tensor_type(operand) for operand in node.operands[:2]]
-    if result is None or any(array_type is None for array_type in types):
-        return None
-    if all(array_type.element_count for array_type in (result, *types) if array_type is not None):
-        return None
-    return build.constant(0, result.with_layout(None))
-
-
 DOT.table("""
+dot-of-nothing [9]: f(x, y, rest...) -> 0 if empty; f(x, y, rest...) -> 0 if x is empty;
+    f(x, y, rest...) -> 0 if y is empty where static, x and y are static for f in dot, ragged-dot, scaled-dot
+    # a sum of no products is zero, and what has no elements is anything
 integer-dot-of-zero [9]: dot(z, x) -> 0; dot(x, z) -> 0 where integer, z is integer, z is zero
     # with floats, NaN and infinity would be lost
 """)

@@ -16,11 +16,19 @@ from hloom.passes.rules.dimensions import (
     inverse,
     is_empty,
     kept_by_reshape,
-    replace_if_compatible,
-    same_array,
     scalar_of,
 )
-from hloom.rewrite import Builder, Family, array_value, integers, operand_is, scalar_integer, tensor_type
+from hloom.rewrite import (
+    Builder,
+    Family,
+    array_value,
+    integers,
+    operand_is,
+    register_condition,
+    register_value,
+    scalar_integer,
+    tensor_type,
+)
 
 DYNAMIC_SLICE = Family("dynamic-slice", formerly="indexing")
 DYNAMIC_SLICE_AS_XLA = Family("dynamic-slice-as-xla", formerly="indexing-as-xla")
@@ -98,15 +106,10 @@ def dynamic_slice_of_transpose(build: Builder, node: Apply) -> Node | None:
     return build.op("transpose", smaller, dimensions=order)
 
 
-@DYNAMIC_SLICE.rewrites("dynamic-slice", benefit=2)
-def dynamic_slice_at_constant(build: Builder, node: Apply) -> Node | None:
-    """dynamic-slice(x, 2) -> slice(x), [2:...]"""
-    array_type, source = tensor_type(node), tensor_type(node.operands[0])
-    offsets = constant_starts(node, source, array_type)
-    if array_type is None or offsets is None:
-        return None
-    parts = [SliceDimension(offset, offset + size) for offset, size in zip(offsets, array_type.dims, strict=True)]
-    return build.op("slice", node.operands[0], slice=tuple(parts))
+DYNAMIC_SLICE.table("""
+dynamic-slice-at-constant [2]: dynamic-slice(x, starts...) -> slice(x, slice=part-at-constants(root)) if at-constants
+    # the starts are moved to where the slice fits
+""")
 
 
 @DYNAMIC_SLICE.rewrites("dynamic-slice", benefit=2)
@@ -200,15 +203,10 @@ def dynamic_slice_of_dynamic_slice_by_sum(build: Builder, node: Apply) -> Node |
     return dynamic_slice(build, node.operands[0].operands[0], moved, node.attributes["dynamic_slice_sizes"])
 
 
-@DYNAMIC_SLICE.rewrites("dynamic-slice", benefit=2, requires=operand_is(0, "dynamic-update-slice"))
-def dynamic_slice_of_update(build: Builder, node: Apply) -> Node | None:
-    """dynamic-slice(dynamic-update-slice(x, y, i), i) -> y, of the size of y"""
-    inner, starts = node.operands[0], start_operands(node)
-    if inner.opcode != "dynamic-update-slice" or starts is None or not same_array(node.type, inner.operands[1].type):
-        return None
-    if not same_starts(starts, start_operands(inner)):
-        return build.decline("the places are not known to be the same")
-    return replace_if_compatible(build, node, inner.operands[1])
+DYNAMIC_SLICE.table("""
+dynamic-slice-of-update [2]: dynamic-slice(u:dynamic-update-slice(x, y, i...), j...) -> in-place(y, root)
+    if same-array(root, y), same-starts(root, u)  # all of y is taken
+""")
 
 
 def _merged(build: Builder, node: Node) -> Sequence[Node] | None:
@@ -332,3 +330,25 @@ def _sum(build: Builder, first: Node | int, second: Node | int, like: Node) -> N
 def _term(build: Builder, term: Node | int, like: Node) -> Node:
     assert isinstance(like.type, TensorType)
     return number(build, term, like) if isinstance(term, int) else build.convert(term, like.type.dtype)
+
+
+def _is_at_constants(node: Node) -> bool:
+    return constant_starts(node, tensor_type(node.operands[0]), tensor_type(node)) is not None
+
+
+def _part_at_constants(node: Node) -> tuple[SliceDimension, ...]:
+    """What a dynamic slice takes whose starts are constants."""
+    part = tensor_type(node)
+    offsets = constant_starts(node, tensor_type(node.operands[0]), part)
+    assert part is not None and offsets is not None, "its starts are constants"
+    return tuple(SliceDimension(offset, offset + size) for offset, size in zip(offsets, part.dims, strict=True))
+
+
+def _have_same_starts(node: Node, other: Node) -> bool:
+    starts = start_operands(node)
+    return starts is not None and same_starts(starts, start_operands(other))
+
+
+register_condition("at-constants", _is_at_constants)
+register_condition("same-starts", _have_same_starts)
+register_value("part-at-constants", _part_at_constants)

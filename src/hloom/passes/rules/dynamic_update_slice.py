@@ -7,28 +7,20 @@ Start indices are clamped so that the slice fits: `place` below is the clamped s
 from __future__ import annotations
 
 from hloom.ir import Apply, Node, PaddingDimension, SliceDimension
-from hloom.passes.rules.dimensions import is_empty, replace_if_compatible, same_array, scalar_of
+from hloom.passes.rules.dimensions import is_empty, scalar_of
 from hloom.passes.rules.dynamic_slice import constant_starts, merged_starts, same_starts, start_operands
-from hloom.rewrite import Builder, Family, operand_is, tensor_type
+from hloom.rewrite import Builder, Family, operand_is, register_builder, tensor_type
 
 DYNAMIC_UPDATE_SLICE = Family("dynamic-update-slice", formerly="updating")
 DYNAMIC_UPDATE_SLICE_AS_XLA = Family("dynamic-update-slice-as-xla", formerly="updating-as-xla")
 """Forms that XLA prefers though they are not smaller."""
 
 
-@DYNAMIC_UPDATE_SLICE.rewrites("dynamic-update-slice", benefit=4)
-def update_of_everything(build: Builder, node: Apply) -> Node | None:
-    """dynamic-update-slice(x, y, i) -> y, where y is as large as x"""
-    return (
-        replace_if_compatible(build, node, node.operands[1]) if same_array(node.type, node.operands[1].type) else None
-    )
-
-
-@DYNAMIC_UPDATE_SLICE.rewrites("dynamic-update-slice", benefit=4)
-def update_of_nothing(build: Builder, node: Apply) -> Node | None:
-    """dynamic-update-slice(x, y, i) -> x, where y has no elements"""
-    update = tensor_type(node.operands[1])
-    return replace_if_compatible(build, node, node.operands[0]) if update is not None and is_empty(update) else None
+DYNAMIC_UPDATE_SLICE.table("""
+update-of-everything [4]: dynamic-update-slice(x, y, i...) -> in-place(y, root) if same-array(root, y)
+    # nothing of x is left
+update-of-nothing [4]: dynamic-update-slice(x, y, i...) -> in-place(x, root) if y is empty  # nothing is written
+""")
 
 
 @DYNAMIC_UPDATE_SLICE.rewrites("dynamic-update-slice", benefit=3)
@@ -53,24 +45,12 @@ def update_of_scalar(build: Builder, node: Apply) -> Node | None:
     return build.op("pad", node.operands[1], scalar, padding=tuple(padding))
 
 
-@DYNAMIC_UPDATE_SLICE.rewrites("dynamic-update-slice", benefit=2)
-def update_by_what_is_there(build: Builder, node: Apply) -> Node | None:
-    """dynamic-update-slice(x, dynamic-slice(x, i), i) -> x"""
-    inner, starts = node.operands[1], start_operands(node)
-    if inner.opcode != "dynamic-slice" or starts is None or inner.operands[0] is not node.operands[0]:
-        return None
-    return replace_if_compatible(build, node, node.operands[0]) if same_starts(starts, start_operands(inner)) else None
-
-
-@DYNAMIC_UPDATE_SLICE.rewrites("dynamic-update-slice", benefit=2)
-def update_of_update(build: Builder, node: Apply) -> Node | None:
-    """dynamic-update-slice(dynamic-update-slice(x, y, i), z, i) -> dynamic-update-slice(x, z, i), y as large as z"""
-    inner, starts = node.operands[0], start_operands(node)
-    if inner.opcode != "dynamic-update-slice" or starts is None:
-        return None
-    if not same_array(inner.operands[1].type, node.operands[1].type) or not same_starts(starts, start_operands(inner)):
-        return None
-    return build.like(node, inner.operands[0], *node.operands[1:])
+DYNAMIC_UPDATE_SLICE.table("""
+update-by-what-is-there [2]: dynamic-update-slice(x, s:dynamic-slice(x, i...), j...) -> in-place(x, root)
+    if same-starts(root, s)  # each element is written where it was
+update-of-update [2]: dynamic-update-slice(u:dynamic-update-slice(x, y, i...), z, j...) -> dynamic-update-slice(x, z, j)
+    if same-array(y, z), same-starts(root, u)  # all of y is written over
+""")
 
 
 @DYNAMIC_UPDATE_SLICE_AS_XLA.rewrites("dynamic-update-slice", depth=3)
@@ -120,3 +100,14 @@ def _goes_to_host(node: Node) -> bool:
     while node.opcode in ("reshape", "bitcast", "copy"):
         node = node.operands[0]
     return node.opcode == "custom-call" and node.attributes.get("custom_call_target") == "MoveToHost"
+
+
+def _taken(build: Builder, whole: Node, update: Node) -> Node:
+    """The part of an array where an update goes; a scalar as it is."""
+    _, part, *starts = update.operands
+    array_type, part_type = tensor_type(whole), tensor_type(part)
+    assert array_type is not None and part_type is not None, "two static arrays"
+    return build.op("dynamic-slice", whole, *starts, dynamic_slice_sizes=part_type.dims) if array_type.rank else whole
+
+
+register_builder("taken", _taken)

@@ -10,7 +10,16 @@ from collections.abc import Iterator
 
 from hloom.ir import Apply, Node, PaddingDimension, TensorType, Trait
 from hloom.passes.rules.dimensions import broadcast_dims
-from hloom.rewrite import Builder, Family, is_splat, register_builder, splat_of, static_type, tensor_type
+from hloom.rewrite import (
+    Builder,
+    Family,
+    is_splat,
+    register_builder,
+    register_condition,
+    splat_of,
+    static_type,
+    tensor_type,
+)
 
 EXPLORE_ALGEBRA = Family("explore-algebra")
 
@@ -59,53 +68,21 @@ def _difference_of_squares(build: Builder, one: Node, other: Node) -> Node | Non
     return build.op("subtract", build.op("multiply", first, first), build.op("multiply", second, second))
 
 
-@EXPLORE_ALGEBRA.rewrites("divide", "subtract")
-def broadcast_out_of_second(build: Builder, node: Apply) -> Node | None:
-    """x / (y * broadcast(z)) -> (x / y) / broadcast(z); so for quotients, and x - (y + broadcast(z))
-
-    Of an x that is a broadcast too: broadcast(x) / (y * broadcast(z)) -> (broadcast(x) / broadcast(z)) / y.
-    """
-    outer, inverse = ("divide", "multiply") if node.opcode == "divide" else ("subtract", "add")
-    first, second = node.operands
-    if second.opcode not in (outer, inverse) or not _is_float(node):
-        return build.decline("what is taken away or divided by is not a chain")
-    value, spread = second.operands
-    if value.opcode == "broadcast" and second.opcode == inverse:
-        value, spread = spread, value
-    if spread.opcode != "broadcast" or value.opcode == "broadcast":
-        return build.decline("it has no broadcast at its end")
-    last = outer if second.opcode == inverse else inverse
-    if first.opcode == "broadcast":
-        return build.op(outer, build.op(last, first, spread), value)
-    return build.op(last, build.op(outer, first, value), spread)
-
-
 EXPLORE_ALGEBRA.table("""
+broadcast-out-of-second: f(x, g(y, b:broadcast(z))) -> h(f(x, y), b) if x is not broadcast;
+    f(x, g(y, b:broadcast(z))) -> f(h(x, b), y) if x is broadcast where floating, y is not broadcast
+    for f/g/h in divide/multiply/divide, divide/divide/multiply, subtract/add/subtract, subtract/subtract/add
+    # so that it meets another broadcast; rounded in another place
 negation-outwards: f(negate(x), y) -> negate(f(x, y)); f(y, negate(x)) -> negate(f(y, x))
     where in order, floating, x is floating for f in multiply, divide  # the sign alone changes
 negation-into-broadcast: negate(p:f(b:broadcast(y), x)) -> f(broadcast-as(b, negate(y)), x);
     negate(p:f(x, b:broadcast(y))) -> f(x, broadcast-as(b, negate(y)))
     where p is in order, floating for f in multiply, divide  # the sign alone changes
 negation-of-difference: negate(subtract(x, y)) -> subtract(y, x) if floating  # of equal numbers the zeros' signs differ
+guard-against-nan: select(g:compare(x, x, direction=NE), a, b) -> b; select(g:compare(x, x, direction=EQ), a, b) -> a
+    where g is test-for-nan, same-dims(g, root), x is floating, nan-wherever(a, x), nan-wherever(b, x)
+    # both are NaN where the other is chosen
 """)
-
-
-@EXPLORE_ALGEBRA.rewrites("select")
-def guard_against_nan(build: Builder, node: Apply) -> Node | None:
-    """select(x != x, a, b) -> b, where a and b are NaN whenever x is; so for select(x == x, b, a)"""
-    guard, on_true, on_false = node.operands
-    if guard.opcode != "compare" or guard.operands[0] is not guard.operands[1] or not isinstance(guard, Apply):
-        return build.decline("nothing is compared with itself")
-    direction, guarded = guard.attributes["direction"], guard.operands[0]
-    if (
-        direction not in ("NE", "EQ")
-        or guard.attributes.get("type", "FLOAT") != "FLOAT"
-        or _shape(guard) != _shape(node)
-    ):
-        return build.decline("it is not asked for NaN")
-    if not (_is_float(guarded) and _yields_nan(on_true, guarded) and _yields_nan(on_false, guarded)):
-        return build.decline("what is chosen need not be NaN")
-    return on_false if direction == "NE" else on_true
 
 
 def _yields_nan(node: Node, source: Node, depth: int = MOST_DEPTH) -> bool:
@@ -195,3 +172,6 @@ def _broadcast_as(build: Builder, spread: Node, source: Node) -> Node:
 
 
 register_builder("broadcast-as", _broadcast_as)
+register_condition("test-for-nan", lambda node: node.attributes.get("type", "FLOAT") == "FLOAT")
+register_condition("same-dims", lambda one, other: _shape(one) == _shape(other))
+register_condition("nan-wherever", _yields_nan)

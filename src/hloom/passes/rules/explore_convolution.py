@@ -85,21 +85,12 @@ def factor_from_image_to_kernel(build: Builder, node: Apply) -> Node | None:
     return build.decline("it is not scaled by a factor of each input feature")
 
 
-@EXPLORE_CONVOLUTION.rewrites("add", "subtract")
-def sum_of_convolutions(build: Builder, node: Apply) -> Node | None:
-    """convolution(x, w) + convolution(x, v) -> convolution(x, w + v); so for two images under one kernel"""
-    first, second = node.operands
-    if not (isinstance(first, Apply) and isinstance(second, Apply)) or first.opcode != "convolution":
-        return build.decline("it is not a sum of convolutions")
-    if second.opcode != "convolution" or first.attributes != second.attributes or first.operands[0].type is None:
-        return build.decline("the convolutions are not alike")
-    for side in (0, 1):
-        one, other = first.operands[1 - side], second.operands[1 - side]
-        if first.operands[side] is second.operands[side] and one.type == other.type and _element(one) is _element(node):
-            total = build.op(node.opcode, one, other)
-            operands = (first.operands[0], total) if side == 0 else (total, first.operands[1])
-            return build.like(first, *operands, type=static_type(first))
-    return build.decline("the convolutions have no operand in common")
+EXPLORE_CONVOLUTION.table("""
+sum-of-convolutions: f(p:convolution(x, w), q:convolution(x, v)) -> again(p, x, f(w, v))
+    if same-type(w, v), same-element(w, root);
+    f(p:convolution(x, w), q:convolution(y, w)) -> again(p, f(x, y), w) if same-type(x, y), same-element(x, root)
+    where in order, same-attributes(p, q) for f in add, subtract  # convolutions are linear
+""")
 
 
 @EXPLORE_CONVOLUTION.rewrites("add", "subtract")

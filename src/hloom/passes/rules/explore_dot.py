@@ -12,7 +12,7 @@ from hloom.passes.rules.diagonal import diagonal_of
 from hloom.passes.rules.dimensions import broadcast_dims, dims_unmodified_by_reshape, kept_by_reshape
 from hloom.passes.rules.dot import free_dims, make_dot, numbers_of, plain_algorithm, static_operands, swapped
 from hloom.passes.rules.reducers import combiner_of, may_be_reduction_identity
-from hloom.rewrite import Builder, Family, tensor_type
+from hloom.rewrite import Builder, Family, register_builder, register_condition, tensor_type
 
 EXPLORE_DOT = Family("explore-dot")
 
@@ -159,21 +159,12 @@ def factor_behind_dot(build: Builder, node: Apply) -> Node | None:
     return build.decline("no operand is scaled by what is not contracted")
 
 
-@EXPLORE_DOT.rewrites("add", "subtract")
-def sum_of_dots(build: Builder, node: Apply) -> Node | None:
-    """dot(a, b) + dot(a, c) -> dot(a, b + c); dot(a, c) + dot(b, c) -> dot(a + b, c)"""
-    first, second = node.operands
-    if not (isinstance(first, Apply) and isinstance(second, Apply) and _is_plain_dot(first) and _is_plain_dot(second)):
-        return build.decline("it is not a sum of two products")
-    if numbers_of(first) != numbers_of(second) or not _is_float(first):
-        return build.decline("the products are over other dimensions, or not of floating-point numbers")
-    for side in (0, 1):
-        one, other = first.operands[1 - side], second.operands[1 - side]
-        if first.operands[side] is second.operands[side] and one.type == other.type:
-            total = build.op(node.opcode, one, other)
-            operands = (first.operands[0], total) if side == 0 else (total, first.operands[1])
-            return make_dot(build, first, *operands, numbers_of(first))
-    return build.decline("the products have no operand in common")
+EXPLORE_DOT.table("""
+sum-of-dots: f(p:dot(a, b), q:dot(a, c)) -> product-like(p, a, f(b, c)) if same-type(b, c);
+    f(p:dot(a, c), q:dot(b, c)) -> product-like(p, f(a, b), c) if same-type(a, b)
+    where in order, p and q are plain-product, p is fractional, same-pairs(p, q) for f in add, subtract
+    # products distribute over sums
+""")
 
 
 @EXPLORE_DOT.rewrites("reduce")
@@ -449,3 +440,13 @@ def _is_plain_dot(node: Node) -> bool:
 def _is_float(node: Node) -> bool:
     array_type = tensor_type(node)
     return array_type is not None and (array_type.dtype.is_float or array_type.dtype.is_complex)
+
+
+def _product_like(build: Builder, dot: Apply, lhs: Node, rhs: Node) -> Node:
+    """A product that pairs the same dimensions as another."""
+    return make_dot(build, dot, lhs, rhs, numbers_of(dot))
+
+
+register_condition("plain-product", _is_plain_dot)
+register_condition("same-pairs", lambda one, other: numbers_of(one) == numbers_of(other))
+register_builder("product-like", _product_like)

@@ -58,26 +58,12 @@ def elementwise_of_broadcasts(build: Builder, node: Apply) -> Node | None:
     return build.op("broadcast", made, type=static_type(node), dimensions=dims)
 
 
-@EXPLORE_ELEMENTWISE.rewrites(*ADDITIVE, *MULTIPLICATIVE)
-def regrouped_with_broadcast(build: Builder, node: Apply) -> Node | None:
-    """(x + broadcast(y)) + broadcast(z) -> x + (broadcast(y) + broadcast(z)); so for products too"""
-    inner, second = node.operands
-    family = ADDITIVE if node.opcode in ADDITIVE else MULTIPLICATIVE
-    if inner.opcode not in family or second.opcode != "broadcast" or not _is_float(node):
-        return build.decline("it is not a chain with a broadcast at its end")
-    value, first = inner.operands
-    if first.opcode != "broadcast":
-        if inner.opcode != family[0] or value.opcode != "broadcast":
-            return build.decline("it is not a chain of two broadcasts")
-        value, first = first, value
-    if value.opcode == "broadcast":
-        return None
-    is_inverse = inner.opcode == family[1], node.opcode == family[1]
-    both = _of_two_broadcasts(build, family[0] if is_inverse[0] == is_inverse[1] else family[1], first, second)
-    return build.op(family[1] if is_inverse[0] else family[0], value, both)
-
-
 EXPLORE_ELEMENTWISE.table("""
+regrouped-with-broadcast: f(g(x, b:broadcast(y)), c:broadcast(z)) -> g(x, of-broadcasts(h, b, c))
+    where in order, x is not broadcast, fractional
+    for f/g/h in add/add/add, add/subtract/subtract, subtract/add/subtract, subtract/subtract/add,
+    multiply/multiply/multiply, multiply/divide/divide, divide/multiply/divide, divide/divide/multiply
+    # rounded in another place
 broadcast-outwards: f(i:g(x, b:broadcast(y)), z) -> g(f(x, z), b)
     where in order, i is in order, fractional, x and z are not broadcast
     for f/g in add/add, add/subtract, subtract/add, subtract/subtract, multiply/multiply, multiply/divide,
@@ -99,26 +85,11 @@ def _of_two_broadcasts(build: Builder, opcode: str, first: Node, second: Node) -
     return build.op("broadcast", small, type=static_type(first), dimensions=broadcast_dims(first))
 
 
-@EXPLORE_ELEMENTWISE.rewrites("multiply", "divide")
-def factor_of_shifted_product(build: Builder, node: Apply) -> Node | None:
-    """(dot(x, y) + broadcast(a)) * broadcast(b) -> dot(x, y) * broadcast(b) + broadcast(a) * broadcast(b)
-
-    So for convolutions: the factor may then go into the kernel, and what is left is one number for each feature.
-    """
-    for shifted, factor in (node.operands, reversed(node.operands)) if node.opcode == "multiply" else (node.operands,):
-        if factor.opcode != "broadcast" or shifted.opcode not in ADDITIVE or not _is_float(node):
-            continue
-        product, shift = shifted.operands
-        if product.opcode == "broadcast" and shifted.opcode == "add":
-            product, shift = shift, product
-        if shift.opcode != "broadcast" or product.opcode not in ("dot", "convolution"):
-            continue
-        scaled = build.op(node.opcode, product, factor)
-        return build.op(shifted.opcode, scaled, _of_two_broadcasts(build, node.opcode, shift, factor))
-    return build.decline("it is not a product with a shift that is scaled")
-
-
 EXPLORE_ELEMENTWISE.table("""
+factor-of-shifted-product: f(g(p:h(x...), s:broadcast(y)), c:broadcast(z)) -> g(f(p, c), of-broadcasts(f, s, c))
+    where fractional for f/g/h in multiply/add/dot, multiply/subtract/dot, divide/add/dot, divide/subtract/dot,
+    multiply/add/convolution, multiply/subtract/convolution, divide/add/convolution, divide/subtract/convolution
+    # the factor may then go into the kernel, and what is left is one number for each feature
 factor-out-of-root: f(i:g(x, b)) -> g(f(x), f(b)) where i is in order, b is broadcast, b is above-zero, fractional
     for f/g in sqrt/multiply, sqrt/divide, rsqrt/multiply, rsqrt/divide  # of a number above 0
 factor-of-both-terms: f(multiply(a, c), multiply(b, c)) -> multiply(f(a, b), c);

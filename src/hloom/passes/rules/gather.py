@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from hloom.ir import Apply, Node, PaddingDimension, SliceDimension, TensorType
-from hloom.passes.rules.dimensions import Dimensions, dims_after_reshape, is_empty, resized, scalar_of
-from hloom.rewrite import Builder, Family, array_value, tensor_type
+from hloom.passes.rules.dimensions import Dimensions, dims_after_reshape, resized
+from hloom.rewrite import Builder, Family, array_value, register_builder, tensor_type
 
 GATHER = Family("gather", formerly="gathering")
 GATHER_AS_XLA = Family("gather-as-xla", formerly="gathering-as-xla")
@@ -27,25 +27,10 @@ _MAX_IOTA_ELEMENTS = 1 << 12
 
 GATHER.table("""
 gather-from-nothing [3]: gather(x, i) -> 0 if static, x is empty  # there is nothing to take
+gather-from-one [3]: gather(x, i) -> spread(only-element(x), root) if static, x is single  # all that there is to take
+gather-from-broadcast [3]: gather(b:broadcast(s), i) -> spread(s, root)
+    if static, b is static, s is scalar, b is not empty  # each element is s
 """)
-
-
-@GATHER.rewrites("gather", benefit=3)
-def gather_from_one(build: Builder, node: Apply) -> Node | None:
-    """gather(x, i) -> broadcast(x), where x has one element"""
-    array_type, source = tensor_type(node), tensor_type(node.operands[0])
-    if array_type is None or source is None or source.element_count != 1:
-        return None
-    return build.broadcast(build.reshape(node.operands[0], resized(source, ())), array_type)
-
-
-@GATHER.rewrites("gather", benefit=3)
-def gather_from_broadcast(build: Builder, node: Apply) -> Node | None:
-    """gather(broadcast(s), i) -> broadcast(s), of a scalar s"""
-    array_type, scalar, source = tensor_type(node), scalar_of(node.operands[0]), tensor_type(node.operands[0])
-    if array_type is None or scalar is None or source is None or is_empty(source):
-        return None
-    return build.broadcast(scalar, array_type)
 
 
 @GATHER.rewrites("gather", benefit=2)
@@ -262,3 +247,13 @@ def _window_dims(node: Node, rank: int) -> dict[int, int]:
 def _element(build: Builder, node: Node, source: TensorType, number: int, array_type: TensorType) -> Node:
     taken = build.op("slice", node, slice=(SliceDimension(number, number + 1),))
     return build.broadcast(build.op("reshape", taken, type=resized(source, ())), array_type)
+
+
+def _only_element(build: Builder, node: Node) -> Node:
+    """The one element of an array, as a scalar."""
+    array_type = tensor_type(node)
+    assert array_type is not None, f"{node!r} is not a static array"
+    return build.reshape(node, resized(array_type, ()))
+
+
+register_builder("only-element", _only_element)

@@ -13,7 +13,6 @@ from hloom.passes.rules.dimensions import (
     is_empty,
     replace_if_compatible,
     resized,
-    same_array,
     scalar_of,
     without,
 )
@@ -23,6 +22,7 @@ from hloom.rewrite import (
     literal_value,
     operand_is,
     register_condition,
+    register_value,
     tensor_type,
     used_once,
 )
@@ -71,37 +71,13 @@ def pad_by_less(build: Builder, node: Apply) -> Node | None:
     return build.op("slice", wide, slice=tuple(parts))
 
 
-@PAD.rewrites("pad", benefit=2, requires=operand_is(0, "broadcast"))
-def pad_with_the_same(build: Builder, node: Apply) -> Node | None:
-    """pad(broadcast(value), value) -> broadcast(value)"""
-    array_type, scalar = tensor_type(node), scalar_of(node.operands[0])
-    if (
-        array_type is None
-        or scalar is None
-        or not _same_value(scalar, node.operands[1])
-        or not _same_element(scalar, array_type)
-    ):
-        return None
-    return build.broadcast(scalar, array_type)
-
-
-@PAD.rewrites("pad", requires=operand_is(0, "pad"))
-def pad_of_pad(build: Builder, node: Apply) -> Node | None:
-    """pad(pad(x, value), value) -> pad(x, value), where both add the same value at the edges"""
-    inner, array_type = node.operands[0], tensor_type(node)
-    if inner.opcode != "pad" or array_type is None or tensor_type(inner.operands[0]) is None or not used_once(inner):
-        return None
-    if not _same_value(inner.operands[1], node.operands[1]) or not same_array(
-        node.operands[1].type, inner.operands[1].type
-    ):
-        return build.decline("the padding values are not known to be the same")
-    pairs = list(zip(_padding(inner), _padding(node), strict=True))
-    if any(outer.interior or min(outer.low, outer.high, first.low, first.high) < 0 for first, outer in pairs):
-        return build.decline("the outer pad goes in between, or something is taken away")
-    padding = tuple(
-        PaddingDimension(first.low + outer.low, first.high + outer.high, first.interior) for first, outer in pairs
-    )
-    return build.op("pad", inner.operands[0], inner.operands[1], padding=padding)
+PAD.table("""
+pad-with-the-same [2]: pad(b:broadcast(s), v) -> spread(s, root)
+    if static, b is static, s is scalar, same-bits(s, v), same-elements(s, root)  # each element is s
+pad-of-pad: pad(p:pad(x, v, padding=a), w, padding=b) -> pad(x, v, padding=joined(a, b))
+    if static, x is static, p is used once, same-bits(v, w), same-array(v, w), outermost(a, b)
+    # both add the same value at the edges
+""")
 
 
 @PAD.rewrites("pad", requires=operand_is(0, "broadcast"))
@@ -285,5 +261,24 @@ def _same_elements(node: Node, other: Node) -> bool:
     return isinstance(other.type, TensorType) and _same_element(node, other.type)
 
 
+def _is_outermost(inner: Sequence[PaddingDimension], outer: Sequence[PaddingDimension]) -> bool:
+    """Whether neither padding takes away, and the outer one adds nothing between elements."""
+    lows = [
+        min(outside.low, outside.high, inside.low, inside.high) for inside, outside in zip(inner, outer, strict=True)
+    ]
+    return min(lows, default=0) >= 0 and not any(outside.interior for outside in outer)
+
+
+def _joined(inner: Sequence[PaddingDimension], outer: Sequence[PaddingDimension]) -> tuple[PaddingDimension, ...]:
+    """One padding for one around another."""
+    return tuple(
+        PaddingDimension(inside.low + outside.low, inside.high + outside.high, inside.interior)
+        for inside, outside in zip(inner, outer, strict=True)
+    )
+
+
 register_condition("adds-nothing", lambda padding: all(amount == _NONE for amount in padding))
 register_condition("same-elements", _same_elements)
+register_condition("same-bits", _same_value)
+register_condition("outermost", _is_outermost)
+register_value("joined", _joined)

@@ -175,15 +175,9 @@ def integer_sum_of_repeated(build: Builder, node: Apply) -> Node | None:
     return sum_of_repeated(build, outer, wrapped(count, outer.operand_type.dtype)) if count else None
 
 
-@REDUCE.rewrites("reduce-precision", benefit=2, depth=1)
-def reduce_precision_to_own(build: Builder, node: Apply) -> Node | None:
-    """reduce-precision(x) to the bits that its type has -> x."""
-    array_type = tensor_type(node)
-    own = _BITS.get(array_type.dtype.name) if array_type is not None else None
-    return node.operands[0] if own == (node.attribute("exponent_bits"), node.attribute("mantissa_bits")) else None
-
-
 REDUCE.table("""
+reduce-precision-to-own [2]: reduce-precision(x, exponent_bits=e, mantissa_bits=m) -> x if own-precision(root, e, m)
+    # to the bits that its type has
 reduce-precision-again: reduce-precision(r:reduce-precision(x, exponent_bits=a, mantissa_bits=b), exponent_bits=c,
     mantissa_bits=d) -> r if as-many(c, a), as-many(d, b)  # to as many bits or more
 """)
@@ -203,4 +197,10 @@ def _filled(build: Builder, start: Node, result: TensorType) -> Node:
     return build.broadcast(start, result.with_layout(None)) if result.rank else start
 
 
+def _is_own_precision(node: Node, exponent: int, mantissa: int) -> bool:
+    array_type = tensor_type(node)
+    return array_type is not None and _BITS.get(array_type.dtype.name) == (exponent, mantissa)
+
+
 register_condition("as-many", lambda count, other: None not in (count, other) and count >= other)
+register_condition("own-precision", _is_own_precision)

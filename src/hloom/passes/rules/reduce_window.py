@@ -20,7 +20,7 @@ from hloom.passes.rules.reducers import (
     same_constant,
 )
 from hloom.passes.rules.tuple_elements import elements_of
-from hloom.rewrite import Builder, Family, splat_of, tensor_type, used_once
+from hloom.rewrite import Builder, Family, register_condition, splat_of, tensor_type, used_once
 
 REDUCE_WINDOW = Family("reduce-window", formerly="windowing")
 REDUCE_WINDOW_INEXACT = Family("reduce-window-inexact", formerly="windowing-relaxed")
@@ -29,13 +29,11 @@ MIN_PADDED_FRACTION = 0.1
 """Of what is scanned, how much padding at least is worth taking into a window below a conversion; as in XLA."""
 
 
-@REDUCE_WINDOW.rewrites("reduce-window", benefit=9, depth=1)
-def reduce_window_of_nothing(build: Builder, node: Apply) -> Node | None:
-    """reduce-window(f32[0], start) -> broadcast(start): each window holds nothing, or there is none."""
-    types = _types(node)
-    if types is None or (types[0].element_count and types[1].element_count):
-        return None
-    return build.broadcast(node.operands[1], types[1].with_layout(None)) if types[1].rank else node.operands[1]
+REDUCE_WINDOW.table("""
+reduce-window-of-nothing [9]: reduce-window(x, s) -> spread(s, root) if x is empty;
+    reduce-window(x, s) -> spread(s, root) if empty where same-element(x, root)
+    # each window holds nothing, or there is none
+""")
 
 
 @REDUCE_WINDOW.rewrites("reduce-window", benefit=9, depth=1)
@@ -124,13 +122,10 @@ def integer_running_sum_of_splat(build: Builder, node: Apply) -> Node | None:
     return running_sum_of_splat(build, node, types) if types is not None and types[1].dtype.is_integer else None
 
 
-@REDUCE_WINDOW.rewrites("select-and-scatter", benefit=9, depth=1)
-def select_and_scatter_of_nothing(build: Builder, node: Apply) -> Node | None:
-    """select-and-scatter(x, f32[0], start) -> broadcast(start): nothing is scattered."""
-    source, result = tensor_type(node.operands[1]), tensor_type(node)
-    if source is None or result is None or (source.element_count and result.element_count):
-        return None
-    return build.broadcast(node.operands[2], result.with_layout(None)) if result.rank else node.operands[2]
+REDUCE_WINDOW.table("""
+select-and-scatter-of-nothing [9]: select-and-scatter(x, y, s) -> spread(s, root) if y is empty;
+    select-and-scatter(x, y, s) -> spread(s, root) if empty where static, y is static  # nothing is scattered
+""")
 
 
 @REDUCE_WINDOW.rewrites("select-and-scatter", benefit=2, depth=1)
@@ -151,13 +146,10 @@ def reduce_window_of_any_pad(build: Builder, node: Apply) -> Node | None:
     return _with_padding_in_window(build, node)
 
 
-@REDUCE_WINDOW_INEXACT.rewrites("reduce-window", benefit=8, depth=1)
-def reduce_window_of_scalar(build: Builder, node: Apply) -> Node | None:
-    """reduce-window(f32[], start) -> x: XLA takes the start for neutral."""
-    types = _types(node)
-    if types is None or types[0].rank or not may_be_reduction_identity(_combiner(node, types[0]), node.operands[1]):
-        return None
-    return node.operands[0]
+REDUCE_WINDOW_INEXACT.table("""
+reduce-window-of-scalar [8]: reduce-window(x, s) -> x if x is scalar, same-element(x, root), neutral-start(s, root)
+    # XLA takes the start for neutral
+""")
 
 
 @REDUCE_WINDOW_INEXACT.rewrites("reduce-window", benefit=3, depth=3)
@@ -384,3 +376,12 @@ def broadcast_degenerate(build: Builder, operand: Node, result: TensorType) -> N
         return operand
     squeezed = build.reshape(operand, TensorType(node_type.dtype, [node_type.dims[dim] for dim in kept]))
     return build.op("broadcast", squeezed, type=result.with_layout(None), dimensions=kept)
+
+
+def _is_neutral_start(start: Node, node: Apply) -> bool:
+    """Whether a window may begin with a value as if that changed nothing."""
+    types = _types(node)
+    return types is not None and may_be_reduction_identity(_combiner(node, types[0]), start)
+
+
+register_condition("neutral-start", _is_neutral_start)

@@ -16,11 +16,19 @@ from hloom.passes.rules.dimensions import (
     is_row_major,
     kept_by_reshape,
     resized,
-    same_array,
     same_layout,
     without,
 )
-from hloom.rewrite import Builder, Family, emptiness, operand_is, tensor_type, used_once
+from hloom.rewrite import (
+    Builder,
+    Family,
+    operand_is,
+    register_builder,
+    register_condition,
+    register_value,
+    tensor_type,
+    used_once,
+)
 
 RESHAPE = Family("reshape", formerly="reshaping")
 RESHAPE_AS_XLA = Family("reshape-as-xla", formerly="reshaping-as-xla")
@@ -32,19 +40,7 @@ _EXACT_UP_TO = {"f64": 2**53, "f32": 2**24, "bf16": 2**8, "f16": 2**11, "c64": 2
 
 RESHAPE.table("""
 reshape-to-same-shape [4]: reshape(x) -> in-place(x, root) if same-array(root, x)  # nothing changes
-""")
-
-
-@RESHAPE.rewrites("reshape", benefit=3, requires=emptiness())
-def reshape_without_elements(build: Builder, node: Apply) -> Node | None:
-    """reshape(x) -> an empty constant, where there are no elements"""
-    array_type = tensor_type(node)
-    if array_type is None or not is_empty(array_type):
-        return None
-    return build.constant(_empty(array_type))
-
-
-RESHAPE.table("""
+reshape-without-elements [3]: reshape(x) -> without-elements(root) if empty  # there are none to move
 reshape-of-reshape [3]: reshape(reshape(x)) -> reshape(x, type=root) if static, x is static
     # the order of the elements stays
 """)
@@ -72,32 +68,16 @@ def reshape_of_broadcast(build: Builder, node: Apply) -> Node | None:
     return build.op("broadcast", smaller, type=array_type, dimensions=dimensions)
 
 
-@RESHAPE.rewrites("reshape", benefit=2, requires=operand_is(0, "iota"))
-def reshape_of_iota(build: Builder, node: Apply) -> Node | None:
-    """reshape(iota) -> iota, where the reshape leaves the counted dimension whole"""
-    inner, array_type = node.operands[0], tensor_type(node)
-    if inner.opcode != "iota" or array_type is None or tensor_type(inner) is None:
-        return None
-    dimensions = dims_after_reshape(inner.dims, array_type.dims, [inner.attributes["iota_dimension"]])
-    return None if dimensions is None else build.op("iota", type=array_type, iota_dimension=dimensions[0])
+RESHAPE.table("""
+reshape-of-iota [2]: reshape(i:iota(iota_dimension=k)) -> iota(type=root, iota_dimension=place-after(k, i, root))
+    if static, i is static, stays-whole(k, i, root)  # the counted dimension is neither split nor joined
+""")
 
 
-@RESHAPE_AS_XLA.rewrites("reshape", benefit=4)
-def reshape_between_layouts(build: Builder, node: Apply) -> Node | None:
-    """reshape(x) -> x, where x has that shape in another layout
-
-    Before layout assignment, layouts of what is not an entry parameter or output say nothing (XLA's simplifier is not
-    layout sensitive there); after it, a copy or a bitcast changes layouts, and never a reshape.
-    """
-    operand = node.operands[0]
-    if not same_array(node.type, operand.type) or same_layout(node.type, operand.type):
-        return None
-    types = [tensor_type(value) for value in (node, operand)]
-    if any(array_type is None or _is_tiled(array_type) for array_type in types):
-        return None
-    if node.is_output or node.attributes.get("sharding") is not None:
-        return build.decline("the output keeps its layout, and a sharding would be lost")
-    return operand
+RESHAPE_AS_XLA.table("""
+reshape-between-layouts [4]: reshape(x) -> x if same-array(root, x), other-layout(root, x), x and root are untiled,
+    root is replaceable  # before layout assignment, layouts inside a module say nothing
+""")
 
 
 @RESHAPE_AS_XLA.rewrites("reshape", "transpose", benefit=3, requires=operand_is(0, "rng"))
@@ -171,21 +151,9 @@ def reshape_of_dynamic_update_slice(build: Builder, node: Apply) -> Node | None:
 
 RESHAPE.table("""
 copy-that-changes-nothing [2]: copy(x) -> in-place(x, root)  # both have the same layout
+copy-of-copy: copy(c:copy(x)) -> copy(x) if same-memory(c, root); copy(c:copy(x)) -> copy(x) if same-memory(c, x)
+    where same-array(root, x)  # in another memory space than both a copy is one for a reason
 """)
-
-
-@RESHAPE.rewrites("copy", requires=operand_is(0, "copy"))
-def copy_of_copy(build: Builder, node: Apply) -> Node | None:
-    """copy(copy(x)) -> copy(x)
-
-    In another memory space a copy is one for a reason: it stays.
-    """
-    inner = node.operands[0]
-    if inner.opcode != "copy" or tensor_type(node) is None or not same_array(node.type, inner.operands[0].type):
-        return None
-    if _memory_space(inner) not in (_memory_space(node), _memory_space(inner.operands[0])):
-        return build.decline("the inner copy goes through another memory space")
-    return build.op("copy", inner.operands[0])
 
 
 @RESHAPE_AS_XLA.rewrites("copy", "reshape", depth=4, requires=operand_is(0, "copy", "reshape"))
@@ -210,20 +178,9 @@ RESHAPE.table("""
 bitcast-of-bitcast [2]: bitcast(bitcast(x)) -> bitcast(x, type=root) if static, x is static  # the same bytes
 bitcast-to-same-type [3]: bitcast(x) -> in-place(x, root) if same-array(root, x)  # x has that type and layout
 bitcast-of-reshape: bitcast(r:reshape(x)) -> bitcast(x, type=root) if x and r are row-major  # its elements do not move
+bitcast-of-broadcast: bitcast(b:broadcast(s)) -> spread(s, root)
+    if s is scalar, same-element(b, root), b and root are untiled  # each element is s
 """)
-
-
-@RESHAPE.rewrites("bitcast", requires=operand_is(0, "broadcast"))
-def bitcast_of_broadcast(build: Builder, node: Apply) -> Node | None:
-    """bitcast(broadcast(scalar)) -> broadcast(scalar), where the element type stays"""
-    inner, array_type = node.operands[0], tensor_type(node)
-    source = tensor_type(inner)
-    if inner.opcode != "broadcast" or array_type is None or source is None or array_type.dtype is not source.dtype:
-        return None
-    scalar = tensor_type(inner.operands[0])
-    if scalar is None or scalar.rank or _is_tiled(array_type) or _is_tiled(source):
-        return None
-    return build.broadcast(inner.operands[0], array_type)
 
 
 @RESHAPE.rewrites("bitcast", depth=3, requires=operand_is(0, *UNARY))
@@ -284,3 +241,36 @@ def _split_into(before: tuple[int, ...], dim: int, after: tuple[int, ...]) -> li
         if passed > front and not split_dims:
             return []
     return split_dims
+
+
+def _place_after(dim: int, before: Node, after: Node) -> int | None:
+    """Where a dimension stands after a reshape; None where that splits or joins it."""
+    source, made = tensor_type(before), tensor_type(after)
+    places = None if source is None or made is None else dims_after_reshape(source.dims, made.dims, [dim])
+    return None if places is None else places[0]
+
+
+def _is_untiled(node: Node) -> bool:
+    array_type = tensor_type(node)
+    return array_type is not None and not _is_tiled(array_type)
+
+
+def _is_replaceable(node: Node) -> bool:
+    """Whether neither the layout of an output nor a sharding is lost with a node."""
+    return not node.is_output and node.attributes.get("sharding") is None
+
+
+def _without_elements(build: Builder, node: Node) -> Node:
+    """A constant like an array that has no elements."""
+    array_type = tensor_type(node)
+    assert array_type is not None, f"{node!r} is not a static array"
+    return build.constant(_empty(array_type))
+
+
+register_condition("stays-whole", lambda dim, before, after: _place_after(dim, before, after) is not None)
+register_condition("same-memory", lambda one, other: _memory_space(one) == _memory_space(other))
+register_condition("other-layout", lambda one, other: not same_layout(one.type, other.type))
+register_condition("untiled", _is_untiled)
+register_condition("replaceable", _is_replaceable)
+register_value("place-after", _place_after)
+register_builder("without-elements", _without_elements)

@@ -6,8 +6,8 @@ Follows XLA's xla/hlo/transforms/simplifiers/algebraic_simplifier.cc (HandleScat
 from __future__ import annotations
 
 from hloom.ir import Apply, Node
-from hloom.passes.rules.dimensions import is_empty, replace_if_compatible, same_array
-from hloom.rewrite import Builder, Family, tensor_type
+from hloom.passes.rules.dimensions import is_empty, replace_if_compatible
+from hloom.rewrite import Builder, Family, register_condition, tensor_type
 
 SCATTER = Family("scatter", formerly="updating")
 
@@ -24,22 +24,21 @@ def scatter_of_nothing(build: Builder, node: Apply) -> Node | None:
     return build.op("tuple", *operands)
 
 
-@SCATTER.rewrites("scatter")
-def scatter_over_everything(build: Builder, node: Apply) -> Node | None:
-    """scatter(x, i, y) -> map(x, y), where no index says anything and y is as large as x"""
-    indices = tensor_type(node.operands[1]) if len(node.operands) == 3 else None
-    array_type = tensor_type(node)
-    if indices is None or array_type is None or not is_empty(indices):
-        return None
-    if not all(same_array(node.type, operand.type) for operand in (node.operands[0], node.operands[2])):
-        return build.decline("the update does not cover everything")
-    if node.attributes["update_window_dims"] != tuple(range(array_type.rank)):
-        return build.decline("the update is more than one window")
-    where = tuple(range(array_type.rank))
-    return build.op("map", node.operands[0], node.operands[2], dimensions=where, to_apply=node.attributes["to_apply"])
+SCATTER.table("""
+scatter-over-everything: scatter(x, i, y, update_window_dims=w, to_apply=f) -> map(x, y, dimensions=w, to_apply=f)
+    if i is empty, same-array(root, x), same-array(root, y), all-in-order(w, root)  # y is one window as large as x
+""")
 
 
 def _scattered(node: Node) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
     """What is scattered into, and what is scattered."""
     count = len(node.operands) // 2
     return node.operands[:count], node.operands[count + 1 :]
+
+
+def _are_all_in_order(dims: tuple[int, ...], node: Node) -> bool:
+    array_type = tensor_type(node)
+    return array_type is not None and dims == tuple(range(array_type.rank))
+
+
+register_condition("all-in-order", _are_all_in_order)

@@ -5,13 +5,8 @@ Follows XLA's xla/hlo/transforms/simplifiers/algebraic_simplifier.cc (HandleSele
 
 from __future__ import annotations
 
-from hloom.ir import Apply, Node
 from hloom.rewrite import (
-    Builder,
     Family,
-    some_operand,
-    tensor_type,
-    used_once,
 )
 
 SELECT = Family("select", formerly="selection")
@@ -34,31 +29,8 @@ select-the-compared [2]: select(compare(x, y, direction=EQ), x, y) -> y; select(
     where integer or predicate  # floats have two zeros that are equal, and NaN
 select-of-select [2]: select(p, select(p, x, y), z) -> select(p, x, z); select(p, x, select(p, y, z)) -> select(p, x, z)
     # the inner one chooses as the outer one does
+select-around-update: select(p, x, u:dynamic-update-slice(x, y, i...)) ->
+    dynamic-update-slice(x, select(taken(p, u), taken(x, u), y), i);
+    select(p, u:dynamic-update-slice(x, y, i...), x) -> dynamic-update-slice(x, select(taken(p, u), y, taken(x, u)), i)
+    where u is used once, p and x and y are static  # outside of the slice both alternatives are x
 """)
-
-
-@SELECT.rewrites("select", requires=some_operand("dynamic-update-slice"))
-def select_around_update(build: Builder, node: Apply) -> Node | None:
-    """select(p, x, dynamic-update-slice(x, u, i)) ->
-    dynamic-update-slice(x, select(dynamic-slice(p, i), dynamic-slice(x, i), u), i)
-
-    So too with the update on the other side: outside of the slice both alternatives are x.
-    """
-    predicate, on_true, on_false = node.operands
-    for update, whole, is_left in ((on_false, on_true, True), (on_true, on_false, False)):
-        if update.opcode == "dynamic-update-slice" and update.operands[0] is whole and used_once(update):
-            return _update_by(build, predicate, update, is_left)
-    return None
-
-
-def _update_by(build: Builder, predicate: Node, update: Node, is_left: bool) -> Node | None:
-    whole, part, *starts = update.operands
-    array_type, choice = tensor_type(part), tensor_type(predicate)
-    if array_type is None or choice is None or tensor_type(whole) is None:
-        return None
-    sizes = array_type.dims
-    if choice.rank:
-        predicate = build.op("dynamic-slice", predicate, *starts, dynamic_slice_sizes=sizes)
-    before = build.op("dynamic-slice", whole, *starts, dynamic_slice_sizes=sizes)
-    chosen = build.op("select", predicate, *((before, part) if is_left else (part, before)))
-    return build.op("dynamic-update-slice", whole, chosen, *starts)

@@ -152,16 +152,10 @@ def slice_of_reverse(build: Builder, node: Apply) -> Node | None:
     return build.op("reverse", _sliced(build, inner.operands[0], tuple(parts)), dimensions=reversed_places)
 
 
-@SLICE.rewrites("slice", benefit=2, requires=operand_is(0, "iota"))
-def slice_of_iota(build: Builder, node: Apply) -> Node | None:
-    """slice(iota) -> iota, where the counted dimension is taken from its beginning, one by one"""
-    inner, array_type = node.operands[0], tensor_type(node)
-    if inner.opcode != "iota" or array_type is None:
-        return None
-    part = _parts(node)[inner.attributes["iota_dimension"]]
-    if part.start or part.stride != 1:
-        return None
-    return build.op("iota", type=array_type, iota_dimension=inner.attributes["iota_dimension"])
+SLICE.table("""
+slice-of-iota [2]: slice(iota(iota_dimension=k), slice=s) -> iota(type=root, iota_dimension=k)
+    if static, from-the-first(s, k)  # the counted dimension is taken from its beginning, one by one
+""")
 
 
 @SLICE.rewrites("slice", benefit=2)
@@ -191,33 +185,14 @@ def reverse_of_ones(build: Builder, node: Apply) -> Node | None:
     return build.op("reverse", node.operands[0], dimensions=dimensions)
 
 
-@SLICE.rewrites("reverse", benefit=2, requires=operand_is(0, "reverse"))
-def reverse_of_reverse(build: Builder, node: Apply) -> Node | None:
-    """reverse(reverse(x)) -> reverse(x), of the dimensions that only one of them reverses"""
-    inner = node.operands[0]
-    if inner.opcode != "reverse" or tensor_type(node) is None:
-        return None
-    dimensions = tuple(sorted(set(node.attributes["dimensions"]) ^ set(inner.attributes["dimensions"])))
-    if not dimensions:
-        return replace_if_compatible(build, node, inner.operands[0])
-    return build.op("reverse", inner.operands[0], dimensions=dimensions)
-
-
-@SLICE.rewrites("reverse", benefit=2, requires=operand_is(0, "broadcast"))
-def reverse_of_broadcast(build: Builder, node: Apply) -> Node | None:
-    """reverse(broadcast(x)) -> broadcast(reverse(x)), of the dimensions of x that are reversed"""
-    inner, array_type = node.operands[0], tensor_type(node)
-    if inner.opcode != "broadcast" or array_type is None or tensor_type(inner.operands[0]) is None:
-        return None
-    reversed_places = node.attributes["dimensions"]
-    dimensions = [number for number, dim in enumerate(broadcast_dims(inner)) if dim in reversed_places]
-    if not dimensions:
-        return replace_if_compatible(build, node, inner)
-    smaller = build.op("reverse", inner.operands[0], dimensions=tuple(dimensions))
-    return build.op("broadcast", smaller, type=array_type, dimensions=broadcast_dims(inner))
-
-
 SLICE.table("""
+reverse-of-reverse [2]: reverse(reverse(x, dimensions=a), dimensions=b) -> in-place(x, root) if same-members(a, b);
+    reverse(reverse(x, dimensions=a), dimensions=b) -> reverse(x, dimensions=only-once(a, b)) where static
+    # what is reversed twice is where it was
+reverse-of-broadcast [2]: reverse(b:broadcast(x, dimensions=a), dimensions=d) -> in-place(b, root) if apart(a, d);
+    reverse(b:broadcast(x, dimensions=a), dimensions=d) ->
+    broadcast(reverse(x, dimensions=places(d, a)), type=root, dimensions=a)
+    where static, x is static  # what is repeated is the same from both ends
 reverse-of-iota [2]: reverse(i:iota(iota_dimension=k), dimensions=d) -> in-place(i, root) if outside(k, d)
     # the counted dimension is not reversed
 """)
@@ -308,3 +283,8 @@ def _parts_within(outer: Parts, inner: Parts) -> Parts:
 
 register_condition("outside", lambda number, dimensions: number not in dimensions)
 register_value("within", _parts_within)
+register_condition("from-the-first", lambda parts, dim: parts[dim].start == 0 and parts[dim].stride == 1)
+register_condition("same-members", lambda one, other: set(one) == set(other))
+register_condition("apart", lambda one, other: set(one or ()).isdisjoint(other))
+register_value("only-once", lambda one, other: tuple(sorted(set(one) ^ set(other))))
+register_value("places", lambda wanted, dims: tuple(at for at, dim in enumerate(dims) if dim in wanted))

@@ -9,7 +9,7 @@ from hloom.ir import Apply, Node
 from hloom.passes.computation_order import has_control_dependencies
 from hloom.passes.rules.broadcast import POINTWISE
 from hloom.passes.rules.dimensions import is_row_major, resized
-from hloom.rewrite import Builder, Family, operand_is, tensor_type, used_once
+from hloom.rewrite import Builder, Family, operand_is, register_condition, tensor_type, used_once
 
 SLICE_HOISTING = Family("slice-hoisting")
 UNARY_SLICE_HOISTING = Family("unary-slice-hoisting")
@@ -44,15 +44,16 @@ def _sliced(build: Builder, node: Apply) -> Node | None:
     return build.like(inner, *parts, type=resized(array_type, made.dims))
 
 
-@SLICE_HOISTING.rewrites("slice", depth=2, requires=operand_is(0, "transpose"))
-def slice_of_transpose(build: Builder, node: Apply) -> Node | None:
-    """slice(transpose(x, {1,0})), slice={[0:2],[1:3]} -> transpose(slice(x)), slice={[1:3],[0:2]}"""
-    inner = node.operands[0]
-    if not isinstance(inner, Apply) or not used_once(inner) or has_control_dependencies(inner):
-        return build.decline("something else uses what is sliced")
-    if "sharding" in inner.attributes:
-        return build.decline("it has a sharding")
-    order = inner.attributes["dimensions"]
-    cut = dict(zip(order, node.attributes["slice"], strict=True))
-    part = build.op("slice", inner.operands[0], slice=tuple(cut[dim] for dim in range(len(order))))
-    return build.op("transpose", part, dimensions=order)
+SLICE_HOISTING.table("""
+slice-of-transpose: slice(t:transpose(x, dimensions=a), slice=s) ->
+    transpose(slice(x, slice=composed(s, inverse(a))), dimensions=a) where t is used once, t is unpinned
+    # each dimension is cut as before
+""")
+
+
+def _is_unpinned(node: Node) -> bool:
+    """Whether a node has no sharding and waits for nothing."""
+    return not has_control_dependencies(node) and "sharding" not in node.attributes
+
+
+register_condition("unpinned", _is_unpinned)

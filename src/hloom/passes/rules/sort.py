@@ -15,7 +15,6 @@ from hloom.rewrite import Builder, Family, literal_value, tensor_type
 SORT = Family("sort", formerly="sorting")
 
 
-
 @SORT.rewrites("sort", benefit=9, depth=1)
 def sort_of_single_elements(build: Builder, node: Apply) -> Node | None:
     """sort(f32[4,1]), dimensions={1} -> x, of several arrays a tuple: there is nothing to sort."""

@@ -10,12 +10,12 @@ import math
 from hloom.ir import Apply, Node, SliceDimension, TensorType
 from hloom.passes.rules.dimensions import (
     Dimensions,
-    broadcast_dims,
+    composed,
     inverse,
     is_row_major,
     kept_by_reshape,
 )
-from hloom.rewrite import Builder, Family, operand_is, tensor_type, used_once
+from hloom.rewrite import Builder, Family, operand_is, register_condition, tensor_type, used_once
 
 TRANSPOSE = Family("transpose", formerly="transposing")
 TRANSPOSE_AS_XLA = Family("transpose-as-xla", formerly="transposing-as-xla")
@@ -30,59 +30,17 @@ transpose-that-moves-nothing [4]: transpose(x, dimensions=d) -> in-place(x, root
     # no dimension changes its place
 transpose-of-transpose [3]: transpose(transpose(x, dimensions=a), dimensions=b) ->
     transpose(x, dimensions=composed(a, b)) where static, x is static  # by both permutations
-""")
-
-
-@TRANSPOSE.rewrites("transpose", benefit=2)
-def transpose_of_ones(build: Builder, node: Apply) -> Node | None:
-    """transpose(x) -> reshape(x), where only dimensions of size 1 move past others"""
-    array_type, source = tensor_type(node), tensor_type(node.operands[0])
-    if array_type is None or source is None:
-        return None
-    large = [dim for dim in _order(node) if source.dims[dim] != 1]
-    if len(large) == source.rank or large != sorted(large):
-        return None
-    return build.op("reshape", node.operands[0], type=array_type)
-
-
-@TRANSPOSE.rewrites("transpose", benefit=2, requires=operand_is(0, "broadcast"))
-def transpose_of_broadcast(build: Builder, node: Apply) -> Node | None:
-    """transpose(broadcast(x)) -> broadcast(x), where the dimensions of x keep their order"""
-    inner, array_type = node.operands[0], tensor_type(node)
-    if inner.opcode != "broadcast" or array_type is None or tensor_type(inner.operands[0]) is None:
-        return None
-    back = inverse(_order(node))
-    dimensions = tuple(back[dim] for dim in broadcast_dims(inner))
-    if list(dimensions) != sorted(dimensions):
-        return build.decline("the dimensions of what is broadcast change places")
-    return build.op("broadcast", inner.operands[0], type=array_type, dimensions=dimensions)
-
-
-TRANSPOSE.table("""
+transpose-of-ones [2]: transpose(x, dimensions=d) -> reshape(x, type=root) if static, x is static, moves-ones(d, x)
+    # only dimensions of size 1 move past others
+transpose-of-broadcast [2]: transpose(broadcast(x, dimensions=a), dimensions=b) ->
+    broadcast(x, type=root, dimensions=composed(inverse(b), a)) if static, x is static, keeps-order(a, b)
+    # the dimensions of x keep their order
 transpose-of-iota [2]: transpose(iota(iota_dimension=i), dimensions=d) -> iota(type=root, iota_dimension=place(i, d))
     where static  # it counts along another dimension
+transpose-that-undoes-another: transpose(m:f(t:transpose(x))) -> reshape(x, type=root)
+    where static, x is static, undone(root, m, t) for f in reshape, bitcast
+    # all dimensions but those of size 1 are where they were
 """)
-
-
-@TRANSPOSE.rewrites("transpose", requires=operand_is(0, "reshape", "bitcast"))
-def transpose_that_undoes_another(build: Builder, node: Apply) -> Node | None:
-    """transpose(reshape(transpose(x))) -> reshape(x), where all dimensions but those of size 1 are where they were
-
-    The reshape in between only adds or removes dimensions of size 1. A bitcast between row-major arrays is one too.
-    """
-    inner, array_type = node.operands[0], tensor_type(node)
-    if inner.opcode not in ("reshape", "bitcast") or array_type is None or inner.operands[0].opcode != "transpose":
-        return None
-    first = inner.operands[0]
-    before, after = tensor_type(first), tensor_type(inner)
-    if inner.opcode == "bitcast" and not (before and after and _is_reshape(before, after)):
-        return None
-    kept = kept_by_reshape(before.dims, after.dims) if before and after else None
-    if kept is None or tensor_type(first.operands[0]) is None:
-        return None
-    back = {later: _order(first)[earlier] for earlier, later in kept.items()}
-    large = [back[dim] for dim in _order(node) if dim in back]
-    return build.op("reshape", first.operands[0], type=array_type) if large == sorted(large) else None
 
 
 @TRANSPOSE_AS_XLA.rewrites("reshape", benefit=2, requires=operand_is(0, "transpose"))
@@ -144,3 +102,39 @@ def _slice_of(build: Builder, node: Node, array_type: TensorType, dim: int, star
     parts = [SliceDimension(0, extent) for extent in array_type.dims]
     parts[dim] = SliceDimension(start, start + size)
     return build.op("slice", node, slice=tuple(parts))
+
+
+def _moves_ones(order: Dimensions, node: Node) -> bool:
+    """Whether a permutation moves dimensions of size 1 alone past others."""
+    array_type = tensor_type(node)
+    if array_type is None:
+        return False
+    large = [dim for dim in order if array_type.dims[dim] != 1]
+    return len(large) < array_type.rank and large == sorted(large)
+
+
+def _keeps_order(dims: Dimensions | None, order: Dimensions) -> bool:
+    """Whether a transpose leaves the dimensions of what is broadcast in order."""
+    moved = composed(inverse(order), dims)
+    return list(moved) == sorted(moved)
+
+
+def _is_undone(node: Node, view: Node, first: Node) -> bool:
+    """Whether a transpose undoes another, with a view between that only adds or removes dimensions of size 1.
+
+    A bitcast between row-major arrays is one too.
+    """
+    before, after = tensor_type(first), tensor_type(view)
+    if before is None or after is None or (view.opcode == "bitcast" and not _is_reshape(before, after)):
+        return False
+    kept = kept_by_reshape(before.dims, after.dims)
+    if kept is None:
+        return False
+    back = {later: _order(first)[earlier] for earlier, later in kept.items()}
+    large = [back[dim] for dim in _order(node) if dim in back]
+    return large == sorted(large)
+
+
+register_condition("moves-ones", _moves_ones)
+register_condition("keeps-order", _keeps_order)
+register_condition("undone", _is_undone)

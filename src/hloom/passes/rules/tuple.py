@@ -86,20 +86,10 @@ def barrier_of_unused(build: Builder, node: Apply) -> Node | None:
     return build.op("tuple", *elements)
 
 
-@TUPLE.rewrites("custom-call", depth=3)
-def dynamic_slice_of_static_pad(build: Builder, node: Apply) -> Node | None:
-    """SliceToDynamic(PadToStatic(x)) -> x"""
-    if node.attributes.get("custom_call_target") != "SliceToDynamic" or len(node.operands) != 2:
-        return None
-    array, size = node.operands
-    if array.opcode != "get-tuple-element" or size.opcode != "get-tuple-element":
-        return None
-    padded = array.operands[0]
-    if padded is not size.operands[0] or padded.attributes.get("custom_call_target") != "PadToStatic":
-        return None
-    if (array.attributes["index"], size.attributes["index"]) != (0, 1):
-        return None
-    return replace_if_compatible(build, node, padded.operands[0])
+TUPLE.table("""
+dynamic-slice-of-static-pad: custom-call(get-tuple-element(p:custom-call(x, custom_call_target=PadToStatic), index=0),
+    get-tuple-element(p, index=1), custom_call_target=SliceToDynamic) -> in-place(x, root)  # each undoes the other
+""")
 
 
 def _would_die(node: Node, user: Node) -> bool:

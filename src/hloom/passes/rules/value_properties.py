@@ -130,9 +130,9 @@ def applied_like(build: Builder, node: Apply, *operands: Node) -> Node:
     return build.like(node, *operands)
 
 
-def respread(build: Builder, node: Apply, source: Node) -> Node:
-    """Another value where a broadcast has one."""
-    return build.like(node, source, type=node.type)
+def applied_again(build: Builder, node: Apply, *operands: Node) -> Node:
+    """The op of a node with its attributes and its type on other operands."""
+    return build.like(node, *operands, type=node.type)
 
 
 def number_like(build: Builder, node: Node, value: complex) -> Node:
@@ -326,5 +326,5 @@ for _name, _relation in {
     "less": is_less,
 }.items():
     register_condition(_name, _relation)
-for _name, _function in {"combined": combined, "like": applied_like, "respread": respread}.items():
+for _name, _function in {"combined": combined, "like": applied_like, "again": applied_again}.items():
     register_builder(_name, _function)
