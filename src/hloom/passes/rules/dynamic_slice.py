@@ -107,7 +107,7 @@ def dynamic_slice_of_transpose(build: Builder, node: Apply) -> Node | None:
 
 
 DYNAMIC_SLICE.table("""
-dynamic-slice-at-constant [2]: dynamic-slice(x, starts...) -> slice(x, slice=part-at-constants(root)) if at-constants
+dynamic-slice-at-constant [2, depth 2]: dynamic-slice(x, starts...) -> slice(x, slice=part-at-constants(root)) if at-constants
     # the starts are moved to where the slice fits
 """)
 
