@@ -68,7 +68,7 @@ def own_double_negation(build, node):
 WRONG = Family("own-wrong")
 
 
-@WRONG.rewrites("sine")
+@WRONG.rewrites("sine", because="knows better")
 def own_sine_to_cosine(build, node):
     """sine(x) -> cosine(x): other numbers"""
     if node.operands[0].opcode == "multiply":
@@ -382,6 +382,10 @@ def test_list_rules(call: Call, own: Path):
     (first, *_) = json.loads(call("opt", "--load", own, "--list-rules", "own-together", "--json").stdout)
     assert first["origin"] == f"{own}:9"
     assert (first["roots"], first["statement"]) == (["negate"], "negate(negate(x)) -> x")
+    assert first["because"] is None
+    assert "native: it knows better" in call("opt", "--load", own, "--list-rules", "own-wrong").stdout
+    (wrong,) = json.loads(call("opt", "--load", own, "--list-rules", "own-wrong", "--json").stdout)
+    assert wrong["because"] == "knows better"
     assert call("opt", "--list-rules", "cse").stdout == "these passes have no rules\n"
 
 

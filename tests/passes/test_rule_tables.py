@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 
 import pytest
 
@@ -16,7 +18,13 @@ from tests.passes.rule_assertions import module_of
 
 FAMILIES: tuple[Family, ...] = (*STRICT, *INEXACT, *EXPLORATION, FAST_MATH)
 LINES = [rule for family in FAMILIES for rule in family if rule.text is not None]
-FEWEST = 150
+FEWEST = 200
+MODULES = [
+    import_module(found.name) for found in walk_packages(hloom.passes.rules.__path__, f"{hloom.passes.rules.__name__}.")
+]
+ALL_FAMILIES = {
+    value.name: value for module in MODULES for value in vars(module).values() if isinstance(value, Family)
+}.values()
 
 
 def test_most_identities_are_lines():
@@ -45,6 +53,16 @@ def test_a_line_is_where_its_origin_says(rule: Rule):
 def test_a_line_says_why(rule: Rule):
     assert rule.statement.startswith(tuple(rule.roots)) or " for " in rule.statement
     assert not rule.statement.endswith((": .", "..")), "a reason stands behind #"
+
+
+def test_a_native_rule_says_what_no_line_can_say():
+    families = {rule.family: rule for family in ALL_FAMILIES for rule in family}
+    assert len(families) > 60
+    for family in ALL_FAMILIES:
+        for rule in family:
+            said = rule.because
+            assert bool(said) == (rule.text is None and rule.pattern is None), f"{rule}: why is it not a line?"
+            assert len(said) < 80 and not said.endswith(".") and said[:1].islower() == bool(said), f"{rule}: {said}"
 
 
 def test_a_line_goes_by_the_former_name_of_its_family_too():

@@ -119,3 +119,20 @@ def test_programs_are_made_of_a_text(name: str):
     (rule,) = (rule for family in (ADD, MULTIPLY) for rule in family if rule.name == name)
     assert isinstance(rule, Rule)
     assert check_rule(rule, firings=3).firings == 3
+
+
+def test_a_native_rule_says_why_it_is_none():
+    family = Family("test-native", because="walks users")
+
+    @family.rewrites("negate")
+    def first(build, node):
+        """negate(x) -> x"""
+
+    @family.rewrites("negate", because="counts bytes")
+    def second(build, node):
+        """negate(x) -> x"""
+
+    family.table("third: negate(negate(x)) -> x  # test")
+    assert [rule.because for rule in family] == ["walks users", "counts bytes", ""]
+    assert first.display().text.endswith("negate(x) -> x\n\nNative: it walks users.")
+    assert "Native" not in family["third"].display().text

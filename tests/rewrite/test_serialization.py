@@ -112,7 +112,7 @@ def test_files(tmp_path: Path):
 
 
 def test_rules_saved_under_former_names_load():
-    family = Family("serial-tests-today", formerly="serial-tests-before")
+    family = Family("serial-tests-today", formerly="serial-tests-before", because="is a test")
 
     @family.rewrites("negate", formerly="negation-of-negation")
     def negate_of_negate(build, node):
@@ -125,7 +125,7 @@ def test_rules_saved_under_former_names_load():
         for rule_name in ("negate-of-negate", "negation-of-negation"):
             data = to_json(saved) | {"name": rule_name, "family": family_name, "native": f"{family_name}.{rule_name}"}
             loaded = rule_from_json(json.loads(json.dumps(data)))
-            assert loaded.function is saved.function
+            assert loaded.function is saved.function and loaded.because == "is a test"
             assert rewrite(module_of(text), [loaded]).matched == 1
     with pytest.raises(RuleError, match=r"no native function named 'serial-tests-before\.negate' is registered"):
         _ = rule_from_json(to_json(saved) | {"native": "serial-tests-before.negate"})

@@ -254,6 +254,7 @@ def _list_rules(passes: Sequence[Pass], json_output: bool, output: Path | None) 
             "roots": rule.roots,
             "benefit": rule.benefit,
             "statement": first_line(rule),
+            "because": rule.because or None,
             "origin": str(rule.origin) if rule.origin else None,
         }
         for rule in rules

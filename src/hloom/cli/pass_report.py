@@ -58,10 +58,11 @@ def pass_list(passes: Iterable[Pass]) -> Table:
 
 
 def rule_list(rules: Iterable[Rule]) -> Table:
-    """Rules, the first lines of their statements, and their locations in source files."""
+    """Rules, the first lines of their statements, why they are native, and their locations in source files."""
     table = new_table(None, "rule", "family", "what it does", "where")
     for rule in rules:
-        table.add_row(rule.name, rule.family, first_line(rule), short_location(rule.origin))
+        because = f"\nnative: it {rule.because}" if rule.because else ""
+        table.add_row(rule.name, rule.family, f"{first_line(rule)}{because}", short_location(rule.origin))
     return table
 
 

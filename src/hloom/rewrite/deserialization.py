@@ -59,7 +59,7 @@ class RuleDecoder:
         common = ("name", "benefit", "statement", "family", "domain", "cost", "origin")
         is_native = part.has("native")
         own = (
-            ("native", "roots", "depth", "effects")
+            ("native", "roots", "depth", "effects", "because")
             if is_native
             else ("terms", "inner", "conditions", "makes", "replaced")
         )
@@ -90,7 +90,9 @@ class RuleDecoder:
             raise part.error("it has no roots")
         depth = part["depth"].integer(1, 1_000) if part.has("depth") else 2
         function = self.registered(part["native"])
-        return Rule(name, roots, native=function, depth=depth, effects=part.flag("effects"), **options)
+        because = part["because"].text() if part.has("because") else ""
+        effects = part.flag("effects")
+        return Rule(name, roots, native=function, depth=depth, effects=effects, because=because, **options)
 
     def registered(self, part: JsonReader) -> str:
         name = part.text()

@@ -22,7 +22,7 @@ class Family:
 
         SHAPING = Family("shaping")
 
-        @SHAPING.rewrites("reshape")
+        @SHAPING.rewrites("reshape", because="skips all reshapes below")
         def reshape_of_reshape(build, node):
             '''reshape(reshape(x)) -> reshape(x)'''
             inner = node.operands[0]
@@ -31,11 +31,13 @@ class Family:
             return build.reshape(inner.operands[0], node.type)
 
     Most are lines of a `table`. A native one is named after its function, with dashes. Each is registered as
-    `family.name`; also under the family's former name, so that previously saved rules still load.
+    `family.name`; also under the family's former name, so that previously saved rules still load. `because` says why
+    its native rules are not lines; a rule may say so itself.
     """
 
-    def __init__(self, name: str, *, formerly: str = "") -> None:
+    def __init__(self, name: str, *, formerly: str = "", because: str = "") -> None:
         self.name = name
+        self.because = because
         self._names = (name, formerly) if formerly else (name,)
         self.rules: list[Rule] = []
 
@@ -85,13 +87,14 @@ class Family:
         effects: bool = False,
         rows: Mapping[str, Op] = OPS,
         formerly: str = "",
+        because: str = "",
         requires: Requirement | tuple[Requirement, ...] = (),
     ) -> Callable[[NativeRewrite], Rule]:
         """Turn a function of a Builder and a node with one of these opcodes into a rule.
 
         The function returns the node that replaces the given one (an existing or a new one), or None. `formerly` is the
-        rule's former name. `requires` states the rule's first checks in a form the index can test, so that hopeless
-        attempts are skipped.
+        rule's former name. `because` says in a clause what no line of a table can do ("computes the padding").
+        `requires` states the rule's first checks in a form the index can test, so that hopeless attempts are skipped.
         """
 
         def define(function: NativeRewrite) -> Rule:
@@ -106,7 +109,7 @@ class Family:
             made = Rule(
                 name, roots, native=f"{self.name}.{name}", benefit=benefit, depth=depth, effects=effects,
                 family=self.name, statement=function.__doc__, rows=rows, origin=origin,
-                requires=requires if isinstance(requires, tuple) else (requires,),
+                because=because or self.because, requires=requires if isinstance(requires, tuple) else (requires,),
             )  # fmt: skip
             self.rules.append(made)
             return made

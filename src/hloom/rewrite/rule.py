@@ -41,7 +41,7 @@ class Rule(Displayed):
     a changed node. A rule with `effects` may replace a root with an effect. `family` is the subject it belongs to;
     `statement` is its docstring. `domain` restricts its equivalence test. With `cost` it fires only if what it makes
     costs less than what it makes dead. A native rule is not tried unless everything in `requires` holds. The native
-    function of a rule with `text` is compiled from that.
+    function of a rule with `text` is compiled from that; `because` says why another one is not written as text.
     """
 
     name: str
@@ -59,9 +59,11 @@ class Rule(Displayed):
     origin: Origin | None = None
     requires: tuple[Requirement, ...] = ()
     text: Forms | None = field(default=None, repr=False)
+    because: str = ""
 
     def display(self) -> Display:
-        return Display(repr(self), text=f"{self}: {self.statement}")
+        because = f"\n\nNative: it {self.because}." if self.because else ""
+        return Display(repr(self), text=f"{self}: {self.statement}{because}")
 
     def __str__(self) -> str:
         return f"{self.name} ({self.origin})" if self.origin else self.name

@@ -120,7 +120,7 @@ def _rule_to_json(rule: Rule) -> dict[str, Any]:
             data["origin"] = [rule.origin.file, rule.origin.line]
         if rule.native:
             natively = {"native": rule.native, "roots": list(rule.roots), "depth": rule.depth, "effects": rule.effects}
-            return {**data, **natively}
+            return {**data, **natively, **({"because": rule.because} if rule.because else {})}
         assert rule.pattern is not None, f"rule {rule} has no pattern"
         return {**data, **_pattern_to_json(rule.pattern)}
     except RuleError as error:

@@ -29,7 +29,9 @@ add-update-of-zeros [2]: add(x, u:dynamic-update-slice(z, y, i...)) -> dynamic-u
 """)
 
 
-@ADD_UPDATE_INEXACT.rewrites("add", requires=some_operand("scatter"))
+@ADD_UPDATE_INEXACT.rewrites(
+    "add", requires=some_operand("scatter"), because="compares the dimensions of two scatters and counts their updates"
+)
 def add_scatters(build: Builder, node: Apply) -> Node | None:
     """add(x, scatter(y, i, u)) -> scatter(add(x, y), i, u), where the scatter adds; summed in another order
 

@@ -22,11 +22,13 @@ from hloom.passes.rules.reducers import combiner_of, is_idempotent, is_identity,
 from hloom.passes.rules.value_properties import is_zero
 from hloom.rewrite import Builder, Family, all_operands, operand_is, tensor_type, used_once
 
-REASSOCIATION = Family("all-reduce-reassociation")
-WIDENING = Family("all-reduce-widening")
-FOLDING = Family("all-reduce-folding")
-SCATTERING = Family("reduce-scatter")
-GATHERING = Family("all-gather")
+REASSOCIATION = Family(
+    "all-reduce-reassociation", because="looks through chains of views and compares groups of devices"
+)
+WIDENING = Family("all-reduce-widening", because="looks through chains of views and counts the bytes sent")
+FOLDING = Family("all-reduce-folding", because="computes the groups of both steps together")
+SCATTERING = Family("reduce-scatter", because="compares groups of devices, and the parts that each of them takes")
+GATHERING = Family("all-gather", because="computes the shape of what each device repeats")
 
 LOOKED_THROUGH = ("convert", "pad", "reshape", "slice", "transpose")
 """What may be done to a sum as well as to its terms; of pads, those of zeros, of converts, those to wider floats."""
@@ -205,7 +207,9 @@ def _bytes(node: Node) -> int:
     return node.type.byte_count if node.type is not None else 0
 
 
-@REASSOCIATION.rewrites(*REDUCERS, depth=2, requires=all_operands("reduce-scatter"))
+@REASSOCIATION.rewrites(
+    *REDUCERS, depth=2, requires=all_operands("reduce-scatter"), because="compares the groups of two collectives"
+)
 def combination_of_reduce_scatters(build: Builder, node: Apply) -> Node | None:
     """add(reduce-scatter(x), reduce-scatter(y)), to_apply=add -> reduce-scatter(add(x, y))
 

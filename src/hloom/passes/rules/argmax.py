@@ -19,7 +19,7 @@ _STARTS = {"GT": -math.inf, "LT": math.inf}
 """Which comparison prefers an element, and what every element is preferred to."""
 
 
-@ARGMAX.rewrites("reduce", benefit=6, depth=2)
+@ARGMAX.rewrites("reduce", benefit=6, depth=2, because="recognises the computation of a search")
 def search_of_splat(build: Builder, node: Apply) -> Node | None:
     """reduce(broadcast(7), iota, -inf, 0) for the greatest and its place -> tuple(broadcast(7), broadcast(0)).
 
@@ -44,7 +44,7 @@ def search_of_splat(build: Builder, node: Apply) -> Node | None:
     )
 
 
-@ARGMAX_INEXACT.rewrites("reduce", benefit=6, depth=2)
+@ARGMAX_INEXACT.rewrites("reduce", benefit=6, depth=2, because="walks the other users of the operand")
 def plain_beside_search(build: Builder, node: Apply) -> Node | None:
     """reduce(x, -inf), maximum -> get-tuple-element(search, 0), where the greatest of x is sought with its place.
 

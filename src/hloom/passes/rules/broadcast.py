@@ -47,7 +47,7 @@ iota-of-one [2]: iota(iota_dimension=k) -> 0 if static, counts-to-one(root, k)
 """)
 
 
-@BROADCAST_AS_XLA.rewrites("broadcast")
+@BROADCAST_AS_XLA.rewrites("broadcast", because="computes the shape without dimensions of size 1")
 def broadcast_of_ones(build: Builder, node: Apply) -> Node | None:
     """broadcast(x) -> broadcast(reshape(x)), where the reshape takes away dimensions of size 1"""
     operand, array_type = node.operands[0], tensor_type(node)
@@ -59,7 +59,11 @@ def broadcast_of_ones(build: Builder, node: Apply) -> Node | None:
     return build.op("broadcast", smaller, type=array_type, dimensions=without(broadcast_dims(node), ones))
 
 
-@BROADCAST.rewrites(*POINTWISE, requires=all_operands("broadcast", "iota"))
+@BROADCAST.rewrites(
+    *POINTWISE,
+    requires=all_operands("broadcast", "iota"),
+    because="matches any elementwise op, with any number of operands",
+)
 def pointwise_of_broadcasts(build: Builder, node: Apply) -> Node | None:
     """f(broadcast(x), broadcast(y)) -> broadcast(f(x, y))
 

@@ -18,7 +18,7 @@ from hloom.rewrite import Builder, Family, tensor_type
 CANONICAL_DOT = Family("canonical-dot")
 
 
-@CANONICAL_DOT.rewrites("dot", depth=1)
+@CANONICAL_DOT.rewrites("dot", depth=1, because="computes the shapes of matrices and which dimensions they pair")
 def dot_of_matrices(build: Builder, node: Apply) -> Node | None:
     """dot(f32[8,4,6], f32[6,5]) -> reshape(dot(reshape(x) [32,6], y)): batches first, then one dimension per role"""
     types, result = static_operands(node), tensor_type(node)

@@ -14,7 +14,7 @@ from hloom.passes.computation_order import has_control_dependencies
 from hloom.passes.rules.dimensions import resized
 from hloom.rewrite import Builder, Family, tensor_type
 
-CANONICAL_GATHER = Family("canonical-gather")
+CANONICAL_GATHER = Family("canonical-gather", because="computes the shape of index vectors and slices")
 
 
 @CANONICAL_GATHER.rewrites("gather", depth=1)

@@ -16,7 +16,15 @@ COLLECTIVES_INEXACT = Family("collectives-inexact", formerly="exchanging-relaxed
 
 
 @COLLECTIVES.rewrites(
-    "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-broadcast", benefit=9, depth=1, effects=True
+    "all-reduce",
+    "all-gather",
+    "reduce-scatter",
+    "all-to-all",
+    "collective-broadcast",
+    benefit=9,
+    depth=1,
+    effects=True,
+    because="takes any number of arrays, and asks for the size of a group",
 )
 def collective_of_one(build: Builder, node: Apply) -> Node | None:
     """all-reduce(x), replica_groups={{0},{1}} -> x, of several arrays a tuple: each device is alone in its group.
@@ -38,7 +46,14 @@ def collective_of_one(build: Builder, node: Apply) -> Node | None:
     return node.operands[0] if same_shape(node.operands[0].type, node.type) else None
 
 
-@COLLECTIVES.rewrites("async-done", benefit=9, depth=3, effects=True, requires=operand_is(0, "async-start"))
+@COLLECTIVES.rewrites(
+    "async-done",
+    benefit=9,
+    depth=3,
+    effects=True,
+    requires=operand_is(0, "async-start"),
+    because="looks at what the called computation yields, and ends two ops with effects",
+)
 def asynchronous_nothing(build: Builder, node: Apply) -> Node | None:
     """async-done(async-start(x), calls=f), f(x) = x -> x: what a collective of one device leaves."""
     start = node.operands[0]
@@ -52,7 +67,7 @@ def asynchronous_nothing(build: Builder, node: Apply) -> Node | None:
     return operand
 
 
-@COLLECTIVES.rewrites("all-gather", "all-to-all", depth=2, effects=True)
+@COLLECTIVES.rewrites("all-gather", "all-to-all", depth=2, effects=True, because="replaces an op with effects")
 def gather_of_splat(build: Builder, node: Apply) -> Node | None:
     """all-gather(broadcast(1)) -> broadcast(1): all devices have the same constant in every element."""
     array_type, value = tensor_type(node), _constant_below(node.operands[0])
@@ -61,7 +76,9 @@ def gather_of_splat(build: Builder, node: Apply) -> Node | None:
     return build.broadcast(value, array_type.with_layout(None))
 
 
-@COLLECTIVES.rewrites("all-reduce", "reduce-scatter", depth=2, effects=True)
+@COLLECTIVES.rewrites(
+    "all-reduce", "reduce-scatter", depth=2, effects=True, because="computes the sum over the devices of a group"
+)
 def reduction_of_splat(build: Builder, node: Apply) -> Node | None:
     """all-reduce(broadcast(7)), maximum -> broadcast(7); a sum of integers is the number times the group's devices."""
     combiner = combiner_of(node.attribute("to_apply"))
@@ -75,7 +92,9 @@ def reduction_of_splat(build: Builder, node: Apply) -> Node | None:
     return _sum_of_splat(build, node, array_type, value)
 
 
-@COLLECTIVES_INEXACT.rewrites("all-reduce", "reduce-scatter", depth=2, effects=True)
+@COLLECTIVES_INEXACT.rewrites(
+    "all-reduce", "reduce-scatter", depth=2, effects=True, because="computes the sum over the devices of a group"
+)
 def sum_of_splat(build: Builder, node: Apply) -> Node | None:
     """all-reduce(broadcast(7)), add -> broadcast(7 times the devices of a group): rounded once, not at each step."""
     array_type, value = tensor_type(node), _constant_below(node.operands[0])
@@ -84,7 +103,7 @@ def sum_of_splat(build: Builder, node: Apply) -> Node | None:
     return _sum_of_splat(build, node, array_type, value) if combiner_of(node.attribute("to_apply")) == "add" else None
 
 
-@COLLECTIVES.rewrites("after-all", benefit=2, depth=1, effects=True)
+@COLLECTIVES.rewrites("after-all", benefit=2, depth=1, effects=True, because="takes any number of tokens")
 def after_one(build: Builder, node: Apply) -> Node | None:
     """after-all(token) -> token, and after-all(token, token) -> after-all(token)."""
     awaited = tuple(dict.fromkeys(node.operands))

@@ -58,7 +58,9 @@ compare-with-zero [3, depth 3]: compare(x, z, direction=LT) -> false if x is rea
 """)
 
 
-@COMPARE.rewrites("compare", benefit=2, depth=1, requires=some_number())
+@COMPARE.rewrites(
+    "compare", benefit=2, depth=1, requires=some_number(), because="evaluates the comparison for both truths"
+)
 def compare_with_truth(build: Builder, node: Apply) -> Node | None:
     """compare(p, true), direction=EQ -> p; and all else that compares pred with true or false is p or not(p)."""
     for operand_index, (operand, constant) in enumerate((node.operands, node.operands[::-1])):
@@ -71,7 +73,12 @@ def compare_with_truth(build: Builder, node: Apply) -> Node | None:
     return None
 
 
-@COMPARE.rewrites("compare", benefit=2, requires=(some_number(), some_operand("select", "convert")))
+@COMPARE.rewrites(
+    "compare",
+    benefit=2,
+    requires=(some_number(), some_operand("select", "convert")),
+    because="evaluates the comparison for both numbers",
+)
 def compare_of_select(build: Builder, node: Apply) -> Node | None:
     """compare(select(p, 1, 0), 0), direction=NE -> p; whatever the constants are, it is p, not(p), true or false.
 
@@ -100,7 +107,13 @@ compare-of-extreme: compare(maximum(x, y), x, direction=GT) -> like(root, y, x);
 """)
 
 
-@COMPARE.rewrites("and", "or", benefit=2, requires=all_operands("compare"))
+@COMPARE.rewrites(
+    "and",
+    "or",
+    benefit=2,
+    requires=all_operands("compare"),
+    because="mirrors comparisons, and picks the narrower or wider of two",
+)
 def comparisons_with_constants(build: Builder, node: Apply) -> Node | None:
     """and(compare(x, 5), compare(x, 7)), both direction=LT -> compare(x, 5), direction=LT
 

@@ -19,7 +19,7 @@ from hloom.passes.rules.tuple_elements import element_nodes, elements_of, only_e
 from hloom.rewrite import Builder, Family, operand_is, splat_of, tensor_type
 
 CONDITIONAL = Family("conditional", formerly="branching")
-CONDITIONAL_TO_SELECT = Family("conditional-to-select")
+CONDITIONAL_TO_SELECT = Family("conditional-to-select", because="copies both branches in place")
 
 _HOST = with_trait(Trait.POINT_TO_POINT) | with_trait(Trait.HOST_FEED)
 """Transfers whose other end is told of all that a program holds, whether it runs or not."""
@@ -47,7 +47,9 @@ def with_branches(node: Apply, graphs: Sequence[Graph], attributes: dict[str, An
     return attributes | {"true_computation": graphs[0], "false_computation": graphs[1]}
 
 
-@CONDITIONAL.rewrites("conditional", benefit=5, depth=3, effects=True)
+@CONDITIONAL.rewrites(
+    "conditional", benefit=5, depth=3, effects=True, because="works out the choice, and copies the branch in place"
+)
 def known_branch(build: Builder, node: Apply) -> Node | None:
     """conditional(constant 1, x, y), branch_computations={f, g} -> g(y), put in place; out of range means the last
 
@@ -65,7 +67,7 @@ def known_branch(build: Builder, node: Apply) -> Node | None:
     return build.copy(branches[chosen], (node.operands[chosen + 1],))
 
 
-@CONDITIONAL.rewrites("conditional", benefit=4, depth=2, effects=True)
+@CONDITIONAL.rewrites("conditional", benefit=4, depth=2, effects=True, because="compares whole branches")
 def equal_branches(build: Builder, node: Apply) -> Node | None:
     """conditional(i, x, x), branch_computations={f, f} -> f(x), put in place
 
@@ -80,7 +82,7 @@ def equal_branches(build: Builder, node: Apply) -> Node | None:
     return build.copy(branches[0], tuple(operands))
 
 
-@CONDITIONAL.rewrites("conditional", benefit=3, depth=2, effects=True)
+@CONDITIONAL.rewrites("conditional", benefit=3, depth=2, effects=True, because="walks users, and edits the branches")
 def unused_results(build: Builder, node: Apply) -> Node | None:
     """conditional(i, x, y) that yields (a, b), b used by nothing -> one that yields (a)"""
     types, used = elements_of(node.type), only_elements(node)
@@ -104,7 +106,13 @@ def unused_results(build: Builder, node: Apply) -> Node | None:
     )
 
 
-@CONDITIONAL.rewrites("get-tuple-element", benefit=2, depth=2, requires=operand_is(0, "conditional"))
+@CONDITIONAL.rewrites(
+    "get-tuple-element",
+    benefit=2,
+    depth=2,
+    requires=operand_is(0, "conditional"),
+    because="compares what each branch yields",
+)
 def repeated_results(build: Builder, node: Apply) -> Node | None:
     """get-tuple-element(conditional(i, x, y), index=1) -> that of index 0, where each branch yields both alike"""
     conditional, index = node.operands[0], node.attributes["index"]
@@ -120,7 +128,7 @@ def repeated_results(build: Builder, node: Apply) -> Node | None:
     return build.decline("it is the first of its value")
 
 
-@CONDITIONAL.rewrites("conditional", benefit=2, depth=3, effects=True)
+@CONDITIONAL.rewrites("conditional", benefit=2, depth=3, effects=True, because="edits the branches")
 def unused_operands(build: Builder, node: Apply) -> Node | None:
     """conditional(i, tuple(a, b), y) -> conditional(i, tuple(a), y), where the branch does not use the second element
 
@@ -142,7 +150,7 @@ def unused_operands(build: Builder, node: Apply) -> Node | None:
     return build.op("conditional", *operands, type=node.type, attributes=attributes)
 
 
-@CONDITIONAL.rewrites("conditional", benefit=3, depth=2, effects=True)
+@CONDITIONAL.rewrites("conditional", benefit=3, depth=2, effects=True, because="moves the branches to other attributes")
 def branch_by_predicate(build: Builder, node: Apply) -> Node | None:
     """conditional(convert(pred), x, y), branch_computations={f, g} -> conditional(pred, y, x), g where true, else f"""
     branches, chooser = branches_of(node), node.operands[0]

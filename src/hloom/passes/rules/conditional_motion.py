@@ -18,8 +18,8 @@ from hloom.passes.rules.loop_state import is_small_constant, tuple_of
 from hloom.passes.rules.tuple_elements import element_nodes, elements_of, only_elements
 from hloom.rewrite import Builder, Family, literal_value, tensor_type, used_once
 
-INTO_BRANCHES = Family("into-branches")
-OUT_OF_BRANCHES = Family("out-of-branches")
+INTO_BRANCHES = Family("into-branches", because="moves operations into a branch")
+OUT_OF_BRANCHES = Family("out-of-branches", because="moves operations out of all branches")
 MOVABLE = frozenset((*POINTWISE, "broadcast", "iota", "reshape", "slice", "transpose"))
 """What takes little memory of its own, and has no effect."""
 COLLECTIVES = frozenset(("all-reduce",))

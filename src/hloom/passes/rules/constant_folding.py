@@ -51,7 +51,7 @@ from hloom.rewrite import (
 )
 from hloom.text import HloomError
 
-CONSTANT_FOLDING = Family("constant-folding", formerly="folding")
+CONSTANT_FOLDING = Family("constant-folding", formerly="folding", because="computes with numpy")
 
 MAX_RESULT_ELEMENTS = 1 << 12
 """How large a constant may become, unless the constants that it is computed from are as large."""
@@ -188,7 +188,9 @@ def fold_uniform_windows(build: Builder, node: Apply) -> Node | None:
     return build.broadcast(build.op("reshape", one, type=TensorType(node_type.dtype)), node_type)
 
 
-@CONSTANT_FOLDING.rewrites(*FOLDED, benefit=2, depth=1, requires=emptiness())
+@CONSTANT_FOLDING.rewrites(
+    *FOLDED, benefit=2, depth=1, requires=emptiness(), because="matches any op that can be folded"
+)
 def nothing_to_compute(build: Builder, node: Apply) -> Node | None:
     """tanh(f32[3,0]) -> an empty constant; so of every op of inputs that yields no element."""
     node_type = node.type
@@ -204,7 +206,9 @@ copy-of-constant: copy(c) -> c if c is literal, same-type(c, root), root is plai
 """)
 
 
-@CONSTANT_FOLDING.rewrites("bitcast", depth=1, requires=operand_is(0, "constant"))
+@CONSTANT_FOLDING.rewrites(
+    "bitcast", depth=1, requires=operand_is(0, "constant"), because="lays elements out anew with numpy"
+)
 def bitcast_of_constant(build: Builder, node: Apply) -> Node | None:
     """bitcast(constant) -> constant of the same elements in the order in which they are stored"""
     source, made, literal = tensor_type(node.operands[0]), tensor_type(node), literal_value(node.operands[0])
@@ -222,7 +226,9 @@ def bitcast_of_constant(build: Builder, node: Apply) -> Node | None:
     return _constant(build, np.transpose(stored, np.argsort(_major_to_minor(made))), made)
 
 
-@CONSTANT_FOLDING.rewrites("get-tuple-element", depth=2, requires=operand_is(0, "constant"))
+@CONSTANT_FOLDING.rewrites(
+    "get-tuple-element", depth=2, requires=operand_is(0, "constant"), because="takes a literal apart"
+)
 def element_of_constant(build: Builder, node: Apply) -> Node | None:
     """get-tuple-element(constant (1, 2), index=1) -> 2"""
     literal = literal_value(node.operands[0])

@@ -48,7 +48,7 @@ bitcast-convert-twice [2]: bitcast-convert(between:bitcast-convert(x)) -> bitcas
 """)
 
 
-@CONVERT.rewrites("bitcast-convert", requires=operand_is(0, "concatenate"))
+@CONVERT.rewrites("bitcast-convert", requires=operand_is(0, "concatenate"), because="takes any number of operands")
 def bitcast_convert_of_concatenation(build: Builder, node: Apply) -> Node | None:
     """bitcast-convert(concatenate(bitcast-convert(x), bitcast-convert(y))) -> concatenate(x, y), of the last type."""
     joined = node.operands[0]
@@ -64,7 +64,9 @@ def bitcast_convert_of_concatenation(build: Builder, node: Apply) -> Node | None
     return build.like(joined, *sources) if ranks and dimension < min(ranks) else None
 
 
-@CONVERT.rewrites("bitcast", depth=3, requires=operand_is(0, *UNARY))
+@CONVERT.rewrites(
+    "bitcast", depth=3, requires=operand_is(0, *UNARY), because="matches any elementwise op of one operand"
+)
 def bitcasts_around_one_op(build: Builder, node: Apply) -> Node | None:
     """bitcast(f(bitcast(x))) -> bitcast(f(x)), of an f that works element by element, all of one type and layout."""
     middle, array_type = node.operands[0], tensor_type(node)

@@ -27,8 +27,10 @@ from hloom.passes.rules.reducers import adder
 from hloom.passes.rules.value_properties import is_zero
 from hloom.rewrite import Builder, Family, tensor_type
 
-CONVOLUTION = Family("convolution", formerly="convolving")
-CONVOLUTION_INEXACT = Family("convolution-inexact", formerly="convolving-relaxed")
+CONVOLUTION = Family("convolution", formerly="convolving", because="computes the combined window")
+CONVOLUTION_INEXACT = Family(
+    "convolution-inexact", formerly="convolving-relaxed", because="computes the combined window"
+)
 
 _NO_PADDING = PaddingDimension(0, 0)
 
@@ -67,7 +69,9 @@ def convolution_with_pad(build: Builder, node: Apply) -> Node | None:
     return _without_kernel_pad(build, node)
 
 
-@CONVOLUTION_INEXACT.rewrites("convolution", benefit=2, depth=1)
+@CONVOLUTION_INEXACT.rewrites(
+    "convolution", benefit=2, depth=1, because="computes the window of the exchanged operands"
+)
 def convolution_of_small(build: Builder, node: Apply) -> Node | None:
     """convolution(x, y) -> convolution(reverse(y), x), where the kernel is the larger array of the two.
 
@@ -106,7 +110,9 @@ def convolution_of_small(build: Builder, node: Apply) -> Node | None:
     return _convolution(build, node, kernel, node.operands[0], window=window, dim_labels=exchanged, exchanged=True)
 
 
-@CONVOLUTION_INEXACT.rewrites("convolution", benefit=5, depth=1)
+@CONVOLUTION_INEXACT.rewrites(
+    "convolution", benefit=5, depth=1, because="computes where dimensions go and which are summed"
+)
 def convolution_per_channel(build: Builder, node: Apply) -> Node | None:
     """convolution(x, y) of one channel per group -> multiply(x, broadcast(y)), summed where the kernel is as large."""
     types, window = _types(node), _window(node)
@@ -146,7 +152,7 @@ def convolution_per_channel(build: Builder, node: Apply) -> Node | None:
     return build.reshape(total, result.with_layout(None))
 
 
-@CONVOLUTION_INEXACT.rewrites("convolution", benefit=1, depth=1)
+@CONVOLUTION_INEXACT.rewrites("convolution", benefit=1, depth=1, because="computes the shapes of matrices")
 def convolution_of_points(build: Builder, node: Apply) -> Node | None:
     """convolution(f32[8,5,5,3], f32[1,1,3,16]) -> reshape(dot(reshape(x), reshape(y))).
 

@@ -40,7 +40,9 @@ divide-quotients [2]: divide(divide(a, b), divide(c, d)) -> divide(multiply(a, d
 """)
 
 
-@DIVIDE_INEXACT.rewrites("divide", depth=1, requires=(integers(), number_at(1)))
+@DIVIDE_INEXACT.rewrites(
+    "divide", depth=1, requires=(integers(), number_at(1)), because="uses the sign and the quotient twice"
+)
 def divide_signed_by_power_of_two(build: Builder, node: Apply) -> Node | None:
     """divide(x, 2^k) -> select(compare(x, 0), negate(y), y) of y = shift-right-logical(|x|, k), on signed integers
 
@@ -52,7 +54,9 @@ def divide_signed_by_power_of_two(build: Builder, node: Apply) -> Node | None:
     return _with_sign_of(build, node.operands[0], "shift-right-logical", exponent)
 
 
-@DIVIDE_INEXACT.rewrites("remainder", depth=1, requires=(integers(), number_at(1)))
+@DIVIDE_INEXACT.rewrites(
+    "remainder", depth=1, requires=(integers(), number_at(1)), because="uses the sign and the remainder twice"
+)
 def remainder_of_signed_by_power_of_two(build: Builder, node: Apply) -> Node | None:
     """remainder(x, 2^k) -> select(compare(x, 0), negate(y), y) of y = and(|x|, 2^k - 1), on signed integers
 

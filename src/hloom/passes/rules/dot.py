@@ -23,7 +23,7 @@ from hloom.rewrite import (
     used_once,
 )
 
-DOT = Family("dot", formerly="contracting")
+DOT = Family("dot", formerly="contracting", because="computes which dimensions a product pairs")
 
 
 DOT.table("""
@@ -35,7 +35,13 @@ integer-dot-of-zero [9]: dot(z, x) -> 0; dot(x, z) -> 0 where integer, z is inte
 """)
 
 
-@DOT.rewrites("dot", benefit=8, depth=1, requires=integers())
+@DOT.rewrites(
+    "dot",
+    benefit=8,
+    depth=1,
+    requires=integers(),
+    because="computes the dimensions that each operand is repeated along",
+)
 def integer_outer_product(build: Builder, node: Apply) -> Node | None:
     """dot(x, y) that contracts nothing -> multiply(broadcast(x), broadcast(y)), for integers.
 

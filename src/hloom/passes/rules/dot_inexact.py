@@ -22,16 +22,16 @@ from hloom.passes.rules.dot import (
 from hloom.passes.rules.reducers import adder, combiner_of
 from hloom.rewrite import Builder, Family, all_operands, is_splat, operand_is, some_operand, tensor_type, used_once
 
-DOT_INEXACT = Family("dot-inexact", formerly="contracting-relaxed")
+DOT_INEXACT = Family("dot-inexact", formerly="contracting-relaxed", because="computes which dimensions a product pairs")
 
 
-@DOT_INEXACT.rewrites("dot", benefit=8, depth=1)
+@DOT_INEXACT.rewrites("dot", benefit=8, depth=1, because="computes the dimensions that each operand is repeated along")
 def dot_without_contraction(build: Builder, node: Apply) -> Node | None:
     """dot(x, y) that contracts nothing -> multiply(broadcast(x), broadcast(y)): -0 may come where 0 was."""
     return outer_product(build, node)
 
 
-@DOT_INEXACT.rewrites("dot", benefit=7, depth=1)
+@DOT_INEXACT.rewrites("dot", benefit=7, depth=1, because="computes which dimensions are repeated and which are summed")
 def dot_as_reduce(build: Builder, node: Apply) -> Node | None:
     """dot(f32[5,4], f32[4]) -> reduce(multiply(x, broadcast(y)), 0), add.
 
@@ -68,7 +68,13 @@ def dot_as_reduce(build: Builder, node: Apply) -> Node | None:
     return build.convert(total, element)
 
 
-@DOT_INEXACT.rewrites("dot", benefit=6, depth=3, requires=some_operand("constant"))
+@DOT_INEXACT.rewrites(
+    "dot",
+    benefit=6,
+    depth=3,
+    requires=some_operand("constant"),
+    because="computes the order of the dimensions that a reshape joins",
+)
 def dot_of_reordered_contraction(build: Builder, node: Apply) -> Node | None:
     """dot(reshape(transpose(x)), constant) -> dot(reshape(x), reshape(transpose(reshape(constant)))).
 
@@ -112,7 +118,9 @@ def dot_of_reordered_contraction(build: Builder, node: Apply) -> Node | None:
     return make_dot(build, node, lhs, rhs, numbers)
 
 
-@DOT_INEXACT.rewrites("dot", benefit=5, depth=2, requires=some_operand("concatenate"))
+@DOT_INEXACT.rewrites(
+    "dot", benefit=5, depth=2, requires=some_operand("concatenate"), because="takes any number of parts"
+)
 def dot_of_concatenate(build: Builder, node: Apply) -> Node | None:
     """dot(concatenate(x, y), constant) -> add(dot(x, slice(constant)), dot(y, slice(constant)))."""
     types = static_operands(node)
@@ -148,7 +156,13 @@ def _sum_of_parts(build: Builder, node: Apply, side: int, ours: int, theirs: int
     return total
 
 
-@DOT_INEXACT.rewrites("dot", benefit=4, depth=2, requires=some_operand("dynamic-slice"))
+@DOT_INEXACT.rewrites(
+    "dot",
+    benefit=4,
+    depth=2,
+    requires=some_operand("dynamic-slice"),
+    because="exchanges the starts of a slice by its side",
+)
 def dot_of_looked_up_row(build: Builder, node: Apply) -> Node | None:
     """dot(dynamic-slice(constant, i, 0), constant) -> dynamic-slice(dot(constant, constant), i, 0).
 

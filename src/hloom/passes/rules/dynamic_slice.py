@@ -41,7 +41,9 @@ dynamic-slice-of-everything [4]: dynamic-slice(x, starts...) -> in-place(x, root
 """)
 
 
-@DYNAMIC_SLICE.rewrites("dynamic-slice", "dynamic-update-slice", benefit=3)
+@DYNAMIC_SLICE.rewrites(
+    "dynamic-slice", "dynamic-update-slice", benefit=3, because="compares any number of starts with the sizes taken"
+)
 def index_of_whole_dimension(build: Builder, node: Apply) -> Node | None:
     """dynamic-slice(x, i) -> dynamic-slice(x, 0), where a whole dimension is taken; so too for updates"""
     starts, whole = start_operands(node), tensor_type(node.operands[0])
@@ -59,7 +61,9 @@ def index_of_whole_dimension(build: Builder, node: Apply) -> Node | None:
     return build.like(node, *others, *(zero if is_idle else start for is_idle, start in zip(idle, starts, strict=True)))
 
 
-@DYNAMIC_SLICE.rewrites("dynamic-slice", benefit=2, requires=operand_is(0, "broadcast"))
+@DYNAMIC_SLICE.rewrites(
+    "dynamic-slice", benefit=2, requires=operand_is(0, "broadcast"), because="picks the starts of some dimensions"
+)
 def dynamic_slice_of_broadcast(build: Builder, node: Apply) -> Node | None:
     """dynamic-slice(broadcast(x), i, j) -> broadcast(dynamic-slice(x, j))"""
     inner, array_type, starts = node.operands[0], tensor_type(node), start_operands(node)
@@ -73,7 +77,9 @@ def dynamic_slice_of_broadcast(build: Builder, node: Apply) -> Node | None:
     return build.op("broadcast", smaller, type=array_type, dimensions=dimensions)
 
 
-@DYNAMIC_SLICE.rewrites("dynamic-slice", requires=operand_is(0, "reshape"))
+@DYNAMIC_SLICE.rewrites(
+    "dynamic-slice", requires=operand_is(0, "reshape"), because="computes the starts and sizes of the dimensions kept"
+)
 def dynamic_slice_of_reshape(build: Builder, node: Apply) -> Node | None:
     """dynamic-slice(reshape(x), i) -> reshape(dynamic-slice(x, i)), where the reshape only adds and removes ones"""
     inner, array_type, starts = node.operands[0], tensor_type(node), start_operands(node)
@@ -92,7 +98,7 @@ def dynamic_slice_of_reshape(build: Builder, node: Apply) -> Node | None:
     return build.op("reshape", dynamic_slice(build, inner.operands[0], moved, sizes), type=array_type)
 
 
-@DYNAMIC_SLICE.rewrites("dynamic-slice", requires=operand_is(0, "transpose"))
+@DYNAMIC_SLICE.rewrites("dynamic-slice", requires=operand_is(0, "transpose"), because="permutes any number of starts")
 def dynamic_slice_of_transpose(build: Builder, node: Apply) -> Node | None:
     """dynamic-slice(transpose(x), i, j) -> transpose(dynamic-slice(x, j, i))"""
     inner, array_type, starts = node.operands[0], tensor_type(node), start_operands(node)
@@ -107,12 +113,12 @@ def dynamic_slice_of_transpose(build: Builder, node: Apply) -> Node | None:
 
 
 DYNAMIC_SLICE.table("""
-dynamic-slice-at-constant [2, depth 2]: dynamic-slice(x, starts...) -> slice(x, slice=part-at-constants(root)) if at-constants
-    # the starts are moved to where the slice fits
+dynamic-slice-at-constant [2, depth 2]: dynamic-slice(x, starts...) -> slice(x, slice=part-at-constants(root))
+    if at-constants  # the starts are moved to where the slice fits
 """)
 
 
-@DYNAMIC_SLICE.rewrites("dynamic-slice", benefit=2)
+@DYNAMIC_SLICE.rewrites("dynamic-slice", benefit=2, because="computes a clamped start")
 def dynamic_slice_of_iota(build: Builder, node: Apply) -> Node | None:
     """dynamic-slice(iota, i) -> broadcast(clamp(0, i, last)), where one number is taken; iota, where all are
 
@@ -142,7 +148,12 @@ def dynamic_slice_of_iota(build: Builder, node: Apply) -> Node | None:
     return build.broadcast(number, array_type)
 
 
-@DYNAMIC_SLICE_AS_XLA.rewrites("dynamic-slice", benefit=2, requires=(integers(), operand_is(0, "constant")))
+@DYNAMIC_SLICE_AS_XLA.rewrites(
+    "dynamic-slice",
+    benefit=2,
+    requires=(integers(), operand_is(0, "constant")),
+    because="looks for a progression with numpy, and computes a clamped start",
+)
 def dynamic_slice_of_progression(build: Builder, node: Apply) -> Node | None:
     """dynamic-slice({0, 3, 6, 9}, i) -> reshape(clamp(0, i, 3) * 3), of a constant and for one number"""
     array_type, starts, values = tensor_type(node), start_operands(node), array_value(node.operands[0])
@@ -166,7 +177,7 @@ def dynamic_slice_of_progression(build: Builder, node: Apply) -> Node | None:
     return build.op("reshape", taken, type=array_type)
 
 
-@DYNAMIC_SLICE.rewrites("dynamic-slice", requires=operand_is(0, "slice"))
+@DYNAMIC_SLICE.rewrites("dynamic-slice", requires=operand_is(0, "slice"), because="computes the starts in the whole")
 def dynamic_slice_of_slice(build: Builder, node: Apply) -> Node | None:
     """dynamic-slice(slice(x), i) -> dynamic-slice(x, i'), where each dimension is cut by one of them only"""
     inner, array_type, starts = node.operands[0], tensor_type(node), start_operands(node)
@@ -184,7 +195,9 @@ def dynamic_slice_of_slice(build: Builder, node: Apply) -> Node | None:
     return dynamic_slice(build, inner.operands[0], moved, array_type.dims)
 
 
-@DYNAMIC_SLICE.rewrites("dynamic-slice", requires=operand_is(0, "dynamic-slice"))
+@DYNAMIC_SLICE.rewrites(
+    "dynamic-slice", requires=operand_is(0, "dynamic-slice"), because="computes the starts in the whole"
+)
 def dynamic_slice_of_dynamic_slice(build: Builder, node: Apply) -> Node | None:
     """dynamic-slice(dynamic-slice(x, i), j) -> dynamic-slice(x, k), where k is i, j or a constant in each dimension"""
     moved = _merged(build, node)
@@ -194,7 +207,9 @@ def dynamic_slice_of_dynamic_slice(build: Builder, node: Apply) -> Node | None:
     return dynamic_slice(build, node.operands[0].operands[0], moved, node.attributes["dynamic_slice_sizes"])
 
 
-@DYNAMIC_SLICE_AS_XLA.rewrites("dynamic-slice", requires=operand_is(0, "dynamic-slice"))
+@DYNAMIC_SLICE_AS_XLA.rewrites(
+    "dynamic-slice", requires=operand_is(0, "dynamic-slice"), because="computes the starts in the whole"
+)
 def dynamic_slice_of_dynamic_slice_by_sum(build: Builder, node: Apply) -> Node | None:
     """dynamic-slice(dynamic-slice(x, i), j) -> dynamic-slice(x, place(j) + place(i))"""
     moved = _merged(build, node)

@@ -23,7 +23,7 @@ update-of-nothing [4]: dynamic-update-slice(x, y, i...) -> in-place(x, root) if 
 """)
 
 
-@DYNAMIC_UPDATE_SLICE.rewrites("dynamic-update-slice", benefit=3)
+@DYNAMIC_UPDATE_SLICE.rewrites("dynamic-update-slice", benefit=3, because="computes the padding")
 def update_of_scalar(build: Builder, node: Apply) -> Node | None:
     """dynamic-update-slice(broadcast(s), y, 2) -> pad(y, s)"""
     array_type, update, scalar = tensor_type(node), tensor_type(node.operands[1]), scalar_of(node.operands[0])
@@ -53,7 +53,7 @@ update-of-update [2]: dynamic-update-slice(u:dynamic-update-slice(x, y, i...), z
 """)
 
 
-@DYNAMIC_UPDATE_SLICE_AS_XLA.rewrites("dynamic-update-slice", depth=3)
+@DYNAMIC_UPDATE_SLICE_AS_XLA.rewrites("dynamic-update-slice", depth=3, because="computes the starts in the whole")
 def update_of_updated_slice(build: Builder, node: Apply) -> Node | None:
     """dynamic-update-slice(x, dynamic-update-slice(dynamic-slice(x, i), y, j), i) -> dynamic-update-slice(x, y, k)
 
@@ -73,7 +73,11 @@ def update_of_updated_slice(build: Builder, node: Apply) -> Node | None:
 
 
 @DYNAMIC_UPDATE_SLICE.rewrites(
-    "slice", depth=2, formerly="slice-beside-update", requires=operand_is(0, "dynamic-update-slice")
+    "slice",
+    depth=2,
+    formerly="slice-beside-update",
+    requires=operand_is(0, "dynamic-update-slice"),
+    because="computes the slice of the update",
 )
 def slice_of_update(build: Builder, node: Apply) -> Node | None:
     """slice(dynamic-update-slice(x, y, 4)), slice={[5:6]} -> slice(y), slice={[1:2]}, of the updated part alone

@@ -37,7 +37,7 @@ multiple-of-one-and-more: multiply(a, i:f(1, b)) -> f(a, multiply(a, b)); multip
 """)
 
 
-@EXPLORE_ALGEBRA.rewrites("multiply")
+@EXPLORE_ALGEBRA.rewrites("multiply", because="takes equal constants for one value, in any order of factors")
 def product_of_conjugates(build: Builder, node: Apply) -> Node | None:
     """(a * (c - t)) * (c + t) -> a * (c * c - t * t), for a number c; so without a"""
     if not _is_float(node):
@@ -101,7 +101,7 @@ logistic-of-exponential: divide(1, add(1, exponential(negate(x)))) -> logistic(x
 """)
 
 
-@EXPLORE_ALGEBRA.rewrites("add")
+@EXPLORE_ALGEBRA.rewrites("add", because="computes along which dimension elements take turns")
 def interleaved(build: Builder, node: Apply) -> Node | None:
     """pad(x, 0), padding=0_1_1 + pad(y, 0), padding=1_0_1 -> reshape(concatenate(x, y)): their elements take turns
 

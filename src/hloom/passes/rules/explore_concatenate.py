@@ -14,7 +14,7 @@ from hloom.passes.rules.dot import make_dot, numbers_of, plain_algorithm, static
 from hloom.passes.rules.explore_elementwise import ELEMENTWISE
 from hloom.rewrite import Builder, Family, static_type, tensor_type
 
-EXPLORE_CONCATENATE = Family("explore-concatenate")
+EXPLORE_CONCATENATE = Family("explore-concatenate", because="joins any number of operands")
 
 
 @EXPLORE_CONCATENATE.rewrites("concatenate")
@@ -40,7 +40,7 @@ def concatenation_of_elementwise(build: Builder, node: Apply) -> Node | None:
     return build.like(parts[0], *columns, type=result.with_layout(None))
 
 
-@EXPLORE_CONCATENATE.rewrites(*ELEMENTWISE)
+@EXPLORE_CONCATENATE.rewrites(*ELEMENTWISE, because="takes any number of parts")
 def elementwise_of_concatenations(build: Builder, node: Apply) -> Node | None:
     """f(concatenate(a, b), concatenate(c, d)) -> concatenate(f(a, c), f(b, d)), where both are cut alike
 
@@ -98,7 +98,7 @@ def concatenation_of_windows(build: Builder, node: Apply) -> Node | None:
     return build.like(parts[0], whole, parts[0].operands[1], type=static_type(node))
 
 
-@EXPLORE_CONCATENATE.rewrites("reduce-window")
+@EXPLORE_CONCATENATE.rewrites("reduce-window", because="takes any number of parts")
 def window_of_concatenation(build: Builder, node: Apply) -> Node | None:
     """reduce-window(concatenate(a, b)) -> concatenate(reduce-window(a), reduce-window(b)), across the window"""
     joined, result = node.operands[0], tensor_type(node)
@@ -156,7 +156,7 @@ def convolutions_as_groups(build: Builder, node: Apply) -> Node | None:
     return build.like(first, image, kernel, type=static_type(node), feature_group_count=groups)
 
 
-@EXPLORE_CONCATENATE.rewrites("add")
+@EXPLORE_CONCATENATE.rewrites("add", because="finds the dimension that is contracted, and compares all others")
 def sum_of_dots_joined(build: Builder, node: Apply) -> Node | None:
     """dot(a, b) + dot(c, d) -> dot(concatenate(a, c), concatenate(b, d)), joined along what is contracted"""
     first, second = node.operands
@@ -179,7 +179,7 @@ def sum_of_dots_joined(build: Builder, node: Apply) -> Node | None:
     return make_dot(build, first, operands[0], operands[1], numbers)
 
 
-@EXPLORE_CONCATENATE.rewrites("dot")
+@EXPLORE_CONCATENATE.rewrites("dot", because="takes any number of parts")
 def dot_of_concatenations(build: Builder, node: Apply) -> Node | None:
     """dot(concatenate(a, c), concatenate(b, d)) -> dot(a, b) + dot(c, d), joined along what is contracted"""
     numbers = numbers_of(node)
@@ -188,7 +188,7 @@ def dot_of_concatenations(build: Builder, node: Apply) -> Node | None:
     return _sum_of_parts(build, node, numbers.lhs_contracting, numbers.rhs_contracting)
 
 
-@EXPLORE_CONCATENATE.rewrites("convolution")
+@EXPLORE_CONCATENATE.rewrites("convolution", because="takes any number of parts")
 def convolution_of_concatenations(build: Builder, node: Apply) -> Node | None:
     """convolution(concatenate(a, b), concatenate(w, v)) -> convolution(a, w) + convolution(b, v), along features"""
     labels: ConvolutionDimensions = node.attributes["dim_labels"]
@@ -213,7 +213,7 @@ def _sum_of_parts(build: Builder, node: Apply, *along: tuple[int, ...]) -> Node 
     return total
 
 
-@EXPLORE_CONCATENATE.rewrites("add")
+@EXPLORE_CONCATENATE.rewrites("add", because="finds the dimension of features, and compares all others")
 def sum_of_convolutions_joined(build: Builder, node: Apply) -> Node | None:
     """convolution(a, w) + convolution(b, v) -> convolution(concatenate(a, b), concatenate(w, v)), along features"""
     first, second = node.operands

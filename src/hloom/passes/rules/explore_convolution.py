@@ -20,7 +20,7 @@ from hloom.ir import (
 from hloom.passes.rules.dimensions import broadcast_dims
 from hloom.rewrite import Builder, Family, is_splat, static_type, tensor_type
 
-EXPLORE_CONVOLUTION = Family("explore-convolution")
+EXPLORE_CONVOLUTION = Family("explore-convolution", because="asks the dimension labels for the place of features")
 
 
 @EXPLORE_CONVOLUTION.rewrites("multiply", "divide")
@@ -93,7 +93,7 @@ sum-of-convolutions: f(p:convolution(x, w), q:convolution(x, v)) -> again(p, x, 
 """)
 
 
-@EXPLORE_CONVOLUTION.rewrites("add", "subtract")
+@EXPLORE_CONVOLUTION.rewrites("add", "subtract", because="computes the padding of a kernel")
 def sum_of_convolutions_of_two_sizes(build: Builder, node: Apply) -> Node | None:
     """convolution(x, w) + convolution(x, v) -> convolution(x, w + pad(v, 0)), where the kernel v is the smaller one"""
     first, second = node.operands
@@ -112,7 +112,7 @@ def sum_of_convolutions_of_two_sizes(build: Builder, node: Apply) -> Node | None
     return build.decline("no kernel with zeros around it does what the other does")
 
 
-@EXPLORE_CONVOLUTION.rewrites("convolution")
+@EXPLORE_CONVOLUTION.rewrites("convolution", because="computes the combined window")
 def convolution_with_zeros_around(build: Builder, node: Apply) -> Node | None:
     """convolution(x, pad(w, 0)) -> convolution(x, w), with as much less padding of the image"""
     pad = node.operands[1]
@@ -134,7 +134,7 @@ def convolution_with_zeros_around(build: Builder, node: Apply) -> Node | None:
     return build.like(node, node.operands[0], pad.operands[0], type=static_type(node), window=Window(tuple(dimensions)))
 
 
-@EXPLORE_CONVOLUTION.rewrites("slice")
+@EXPLORE_CONVOLUTION.rewrites("slice", because="computes the slices of images and of features")
 def slice_of_convolution(build: Builder, node: Apply) -> Node | None:
     """slice(convolution(x, w)) -> convolution(slice(x), slice(w)), of images and of features"""
     convolution = node.operands[0]

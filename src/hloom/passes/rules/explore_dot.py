@@ -14,7 +14,7 @@ from hloom.passes.rules.dot import free_dims, make_dot, numbers_of, plain_algori
 from hloom.passes.rules.reducers import combiner_of, may_be_reduction_identity
 from hloom.rewrite import Builder, Family, register_builder, register_condition, tensor_type
 
-EXPLORE_DOT = Family("explore-dot")
+EXPLORE_DOT = Family("explore-dot", because="computes which dimensions a product pairs")
 
 EXACT = ("highest", "highest")
 """Precision of products that stand for multiplications: those of no device round their operands."""
@@ -272,7 +272,7 @@ def _with_factor_of_other(build: Builder, node: Apply, side: int) -> Node | None
     return build.decline("it is not scaled by what both operands have")
 
 
-@EXPLORE_DOT.rewrites("reshape")
+@EXPLORE_DOT.rewrites("reshape", because="computes the shape of an operand")
 def reshape_of_dot(build: Builder, node: Apply) -> Node | None:
     """reshape(dot(a, b)) -> dot(a, reshape(b)), where it joins or splits dimensions of b alone, or of a alone"""
     dot, result = node.operands[0], tensor_type(node)
@@ -305,7 +305,7 @@ def reshape_of_dot(build: Builder, node: Apply) -> Node | None:
     return build.decline("it changes dimensions of both operands")
 
 
-@EXPLORE_DOT.rewrites("dot")
+@EXPLORE_DOT.rewrites("dot", because="computes the shape of an operand")
 def dot_over_joined_dimensions(build: Builder, node: Apply) -> Node | None:
     """dot(reshape(a), b) -> dot(a, reshape(b)), where the reshape joins dimensions to one that is contracted"""
     types = static_operands(node)
@@ -341,7 +341,7 @@ def _with_split(dims: tuple[int, ...], first: int, more: int) -> tuple[int, ...]
     return tuple(changed)
 
 
-@EXPLORE_DOT.rewrites("multiply")
+@EXPLORE_DOT.rewrites("multiply", because="computes which dimensions are a batch")
 def product_of_broadcasts_as_dot(build: Builder, node: Apply) -> Node | None:
     """broadcast(x) * broadcast(y) -> dot(x, y), which contracts nothing, where no dimension is repeated in both
 
@@ -372,7 +372,7 @@ def product_of_broadcasts_as_dot(build: Builder, node: Apply) -> Node | None:
     return build.decline("both are repeated along a dimension, or the dimensions are in another order")
 
 
-@EXPLORE_DOT.rewrites("dot")
+@EXPLORE_DOT.rewrites("dot", because="computes the padding of what a diagonal moves")
 def dot_of_identity(build: Builder, node: Apply) -> Node | None:
     """dot(a, convert(iota == iota)) -> a; moved by what is added to one of them, with zeros where nothing comes
 
@@ -404,7 +404,7 @@ def dot_of_identity(build: Builder, node: Apply) -> Node | None:
     return build.decline("no operand is ones on a diagonal of what is contracted")
 
 
-@EXPLORE_DOT.rewrites("slice")
+@EXPLORE_DOT.rewrites("slice", because="computes the slices of both operands")
 def slice_of_dot(build: Builder, node: Apply) -> Node | None:
     """slice(dot(a, b)) -> dot(slice(a), slice(b))"""
     dot = node.operands[0]

@@ -30,7 +30,7 @@ ELEMENTWISE = tuple(opcode for opcode in POINTWISE if opcode != "clamp")
 ADDITIVE, MULTIPLICATIVE = ("add", "subtract"), ("multiply", "divide")
 
 
-@EXPLORE_ELEMENTWISE.rewrites(*ELEMENTWISE)
+@EXPLORE_ELEMENTWISE.rewrites(*ELEMENTWISE, because="matches any elementwise op, and computes where dimensions go")
 def elementwise_of_broadcasts(build: Builder, node: Apply) -> Node | None:
     """f(broadcast(x), broadcast(y)) -> broadcast(f(x, y)), where one has all dimensions of the others"""
     if any(operand.opcode != "broadcast" for operand in node.operands) or tensor_type(node) is None:
@@ -98,7 +98,7 @@ factor-of-both-terms: f(multiply(a, c), multiply(b, c)) -> multiply(f(a, b), c);
 """)
 
 
-@EXPLORE_ELEMENTWISE.rewrites("slice", "dynamic-slice", "transpose", "reverse")
+@EXPLORE_ELEMENTWISE.rewrites("slice", "dynamic-slice", "transpose", "reverse", because="matches any elementwise op")
 def movement_of_elementwise(build: Builder, node: Apply) -> Node | None:
     """slice(f(x, y)) -> f(slice(x), slice(y)); so for dynamic-slice, transpose and reverse"""
     inner = node.operands[0]
@@ -122,7 +122,7 @@ def _moved(build: Builder, node: Apply, operand: Node, wanted: TensorType) -> No
     return build.like(node, operand, *node.operands[1:], type=wanted)
 
 
-@EXPLORE_ELEMENTWISE.rewrites("reshape")
+@EXPLORE_ELEMENTWISE.rewrites("reshape", because="matches any elementwise op")
 def reshape_of_elementwise(build: Builder, node: Apply) -> Node | None:
     """reshape(f(x, broadcast(y))) -> f(reshape(x), reshape(broadcast(y))), if at most one operand is not a broadcast
 
@@ -147,7 +147,7 @@ def reshape_of_elementwise(build: Builder, node: Apply) -> Node | None:
     return build.like(inner, *operands, type=_with_dims(inner, node.type))
 
 
-@EXPLORE_ELEMENTWISE.rewrites("gather")
+@EXPLORE_ELEMENTWISE.rewrites("gather", because="matches any elementwise op")
 def gather_of_elementwise(build: Builder, node: Apply) -> Node | None:
     """gather(f(x), rows) -> f(gather(x, rows)), for an op of one operand or with a broadcast scalar"""
     inner = node.operands[0]
@@ -170,7 +170,7 @@ def gather_of_elementwise(build: Builder, node: Apply) -> Node | None:
     return build.like(inner, *operands, type=static_type(node))
 
 
-@EXPLORE_ELEMENTWISE.rewrites("reduce")
+@EXPLORE_ELEMENTWISE.rewrites("reduce", because="computes which dimensions of a factor are kept")
 def sum_of_products(build: Builder, node: Apply) -> Node | None:
     """reduce_sum(x * broadcast(y)) -> reduce_sum(x) * y, where y has no dimension that is summed"""
     inner, over = _summed(node)
@@ -185,7 +185,7 @@ def sum_of_products(build: Builder, node: Apply) -> Node | None:
     return build.decline("no factor is a broadcast along what is summed")
 
 
-@EXPLORE_ELEMENTWISE.rewrites("reduce")
+@EXPLORE_ELEMENTWISE.rewrites("reduce", because="computes which dimensions a product pairs")
 def sum_of_products_as_dot(build: Builder, node: Apply) -> Node | None:
     """reduce_sum(x * y) -> dot(x, y), with the dimensions that are kept as batches; broadcasts are left out"""
     inner, over = _summed(node)
@@ -212,7 +212,7 @@ def sum_of_products_as_dot(build: Builder, node: Apply) -> Node | None:
     return build.op("dot", *operands, type=static_type(node), **dict(zip(names, numbers, strict=True)))
 
 
-@EXPLORE_ELEMENTWISE.rewrites(*ELEMENTWISE)
+@EXPLORE_ELEMENTWISE.rewrites(*ELEMENTWISE, because="matches any elementwise op")
 def elementwise_of_reshapes(build: Builder, node: Apply) -> Node | None:
     """f(reshape(x), reshape(y)) -> reshape(f(x, y)), where x and y have one shape"""
     sources = {operand.operands[0].type for operand in node.operands if operand.opcode == "reshape"}
@@ -236,7 +236,7 @@ def elementwise_of_reshapes(build: Builder, node: Apply) -> Node | None:
     return build.op("reshape", made, type=static_type(node))
 
 
-@EXPLORE_ELEMENTWISE.rewrites(*BINARY, "compare", "select")
+@EXPLORE_ELEMENTWISE.rewrites(*BINARY, "compare", "select", because="matches any elementwise op")
 def elementwise_of_transposes(build: Builder, node: Apply) -> Node | None:
     """f(transpose(x), transpose(y)) -> transpose(f(x, y)), where both have one permutation"""
     views = [operand for operand in node.operands if operand.opcode == "transpose"]
@@ -257,7 +257,7 @@ def elementwise_of_transposes(build: Builder, node: Apply) -> Node | None:
     return build.op("transpose", made, dimensions=orders.pop())
 
 
-@EXPLORE_ELEMENTWISE.rewrites(*ELEMENTWISE)
+@EXPLORE_ELEMENTWISE.rewrites(*ELEMENTWISE, because="walks the other users of what is sliced")
 def elementwise_of_slices(build: Builder, node: Apply) -> Node | None:
     """f(slice(x)) -> slice(f(x)), where there are other slices of x; so for two operands sliced alike, and numbers"""
     views = [operand for operand in node.operands if operand.opcode == "slice"]
@@ -282,16 +282,12 @@ def elementwise_of_slices(build: Builder, node: Apply) -> Node | None:
     return build.op("slice", made, slice=views[0].attributes["slice"])
 
 
-@EXPLORE_ELEMENTWISE.rewrites("reduce")
-def sum_of_sums(build: Builder, node: Apply) -> Node | None:
-    """reduce_sum(x + y) -> reduce_sum(x) + reduce_sum(y), where one is a broadcast or a sum is there already"""
-    inner, _ = _summed(node)
-    if inner is None or inner.opcode not in ADDITIVE:
-        return build.decline("it is not a sum of sums")
-    if all(operand.opcode not in ("broadcast", "dot", "multiply") for operand in inner.operands):
-        return build.decline("neither is a broadcast or a product")
-    totals = [build.like(node, operand, node.operands[1], type=static_type(node)) for operand in inner.operands]
-    return build.op(inner.opcode, *totals)
+EXPLORE_ELEMENTWISE.table("""
+sum-of-sums: reduce(i:f(x, y), s) -> f(again(root, x, s), again(root, y, s)) if x is easily-summed;
+    reduce(i:f(x, y), s) -> f(again(root, x, s), again(root, y, s)) if y is easily-summed
+    where i is in order, sum-with-rounding for f in add, subtract
+    # sums of broadcasts and of products have other forms
+""")
 
 
 def _summed(node: Apply) -> tuple[Node | None, tuple[int, ...]]:
@@ -330,3 +326,5 @@ def _is_above_zero(node: Node) -> bool:
 
 register_condition("above-zero", _is_above_zero, of_operand=number_at)
 register_builder("of-broadcasts", _of_two_broadcasts)
+register_condition("sum-with-rounding", lambda node: _summed(node)[0] is not None)
+register_condition("easily-summed", lambda node: node.opcode in ("broadcast", "dot", "multiply"))

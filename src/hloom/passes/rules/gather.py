@@ -33,7 +33,7 @@ gather-from-broadcast [3]: gather(b:broadcast(s), i) -> spread(s, root)
 """)
 
 
-@GATHER.rewrites("gather", benefit=2)
+@GATHER.rewrites("gather", benefit=2, because="computes the slice from an index vector")
 def gather_of_one_window(build: Builder, node: Apply) -> Node | None:
     """gather(x, constant) -> reshape(slice(x)), where one window is taken"""
     array_type, source = tensor_type(node), tensor_type(node.operands[0])
@@ -46,7 +46,7 @@ def gather_of_one_window(build: Builder, node: Apply) -> Node | None:
     return build.reshape(build.op("slice", node.operands[0], slice=tuple(parts)), array_type)
 
 
-@GATHER.rewrites("gather")
+@GATHER.rewrites("gather", because="looks for rows at equal distances with numpy")
 def gather_of_rows(build: Builder, node: Apply) -> Node | None:
     """gather(x, {3, 5, 7}) -> slice(x), [3:8:2], where whole rows are taken at equal distances
 
@@ -73,7 +73,7 @@ def gather_of_rows(build: Builder, node: Apply) -> Node | None:
     return build.transpose(taken, others)
 
 
-@GATHER_AS_XLA.rewrites("gather", benefit=2)
+@GATHER_AS_XLA.rewrites("gather", benefit=2, because="makes a select for each element")
 def gather_of_few(build: Builder, node: Apply) -> Node | None:
     """gather(x, i) -> select(i >= 1, x[1], x[0]), for at most four elements"""
     array_type, source, indices = tensor_type(node), tensor_type(node.operands[0]), tensor_type(node.operands[1])
@@ -95,7 +95,7 @@ def gather_of_few(build: Builder, node: Apply) -> Node | None:
     return result
 
 
-@GATHER_AS_XLA.rewrites("gather")
+@GATHER_AS_XLA.rewrites("gather", because="computes the padding of the result")
 def gather_of_pad(build: Builder, node: Apply) -> Node | None:
     """gather(pad(x, value), i) -> pad(gather(x, i), value), where the padded dimensions are taken whole
 
@@ -122,7 +122,7 @@ def gather_of_pad(build: Builder, node: Apply) -> Node | None:
     return _gather_and_pad(build, node, inner.operands[0], indices, list(alone), inner.operands[1], outer)
 
 
-@GATHER_AS_XLA.rewrites("gather", depth=3)
+@GATHER_AS_XLA.rewrites("gather", depth=3, because="computes the padding of the result")
 def gather_of_reshaped_pad(build: Builder, node: Apply) -> Node | None:
     """gather(reshape(pad(x, value)), i) -> pad(gather(reshape(x), i), value)
 

@@ -62,7 +62,7 @@ clamp-between-the-same [2]: clamp(x, y, x) -> x if integer or predicate  # of fl
 """)
 
 
-@MIN_MAX.rewrites("clamp", benefit=3, depth=1)
+@MIN_MAX.rewrites("clamp", benefit=3, depth=1, because="reads the number of devices in the module's header")
 def clamp_of_rank(build: Builder, node: Apply) -> Node | None:
     """clamp(0, partition-id, n) -> partition-id, where the module has at most n + 1 partitions
 

@@ -39,7 +39,7 @@ pad-of-no-elements [4]: pad(x, v) -> spread(v, root) if static, x is empty, same
 """)
 
 
-@PAD.rewrites("pad", benefit=3)
+@PAD.rewrites("pad", benefit=3, because="computes the padding")
 def pad_between_one(build: Builder, node: Apply) -> Node | None:
     """pad(x, value), padding=1_1_2 -> pad(x, value), padding=1_1, where a dimension has one element: none in between"""
     source = tensor_type(node.operands[0])
@@ -52,7 +52,7 @@ def pad_between_one(build: Builder, node: Apply) -> Node | None:
     return None if padding == _padding(node) else build.like(node, *node.operands, padding=padding)
 
 
-@PAD.rewrites("pad", benefit=3)
+@PAD.rewrites("pad", benefit=3, because="computes the padding and a slice")
 def pad_by_less(build: Builder, node: Apply) -> Node | None:
     """pad(x, value), padding=-1_2 -> slice(pad(x, value), padding=0_2): what is taken away, a slice takes"""
     array_type, source = tensor_type(node), tensor_type(node.operands[0])
@@ -80,7 +80,9 @@ pad-of-pad: pad(p:pad(x, v, padding=a), w, padding=b) -> pad(x, v, padding=joine
 """)
 
 
-@PAD.rewrites("pad", requires=operand_is(0, "broadcast"))
+@PAD.rewrites(
+    "pad", requires=operand_is(0, "broadcast"), because="computes the shape without the dimensions that are not padded"
+)
 def pad_of_broadcast(build: Builder, node: Apply) -> Node | None:
     """pad(broadcast(x), value) -> broadcast(pad(broadcast(x), value)), padding fewer dimensions
 
@@ -109,7 +111,7 @@ concatenate-of-one [4]: concatenate(x) -> in-place(x, root)  # nothing is joined
 """)
 
 
-@PAD.rewrites("concatenate", benefit=4)
+@PAD.rewrites("concatenate", benefit=4, because="takes any number of operands")
 def concatenate_of_nothing(build: Builder, node: Apply) -> Node | None:
     """concatenate(x, empty, y) -> concatenate(x, y)"""
     types = _types(node)
@@ -123,7 +125,7 @@ def concatenate_of_nothing(build: Builder, node: Apply) -> Node | None:
     return build.op("concatenate", *full, dimensions=node.attributes["dimensions"])
 
 
-@PAD.rewrites("concatenate", benefit=3)
+@PAD.rewrites("concatenate", benefit=3, because="takes any number of operands")
 def concatenate_of_concatenate(build: Builder, node: Apply) -> Node | None:
     """concatenate(x, concatenate(y, z)) -> concatenate(x, y, z), along the same dimension"""
     if tensor_type(node) is None or not any(_joins_along(operand, node) for operand in node.operands):
@@ -134,7 +136,7 @@ def concatenate_of_concatenate(build: Builder, node: Apply) -> Node | None:
     return build.op("concatenate", *flat, dimensions=node.attributes["dimensions"])
 
 
-@PAD.rewrites("concatenate", benefit=2)
+@PAD.rewrites("concatenate", benefit=2, because="takes any number of operands")
 def concatenate_of_neighbours(build: Builder, node: Apply) -> Node | None:
     """concatenate(slice(x), [0:2], slice(x), [2:5]) -> slice(x), [0:5]"""
     if tensor_type(node) is None:
@@ -159,7 +161,7 @@ def concatenate_of_neighbours(build: Builder, node: Apply) -> Node | None:
     return operands[0]
 
 
-@PAD.rewrites("concatenate", benefit=2)
+@PAD.rewrites("concatenate", benefit=2, because="takes any number of operands")
 def concatenate_of_one_scalar(build: Builder, node: Apply) -> Node | None:
     """concatenate(broadcast(s), broadcast(s)) -> broadcast(s), of one scalar"""
     array_type, scalars = tensor_type(node), [scalar_of(operand) for operand in node.operands]
@@ -173,7 +175,7 @@ def concatenate_of_one_scalar(build: Builder, node: Apply) -> Node | None:
     return build.broadcast(first, array_type)
 
 
-@PAD.rewrites("concatenate")
+@PAD.rewrites("concatenate", because="computes the padding")
 def concatenate_of_scalar_at_edge(build: Builder, node: Apply) -> Node | None:
     """concatenate(x, broadcast(s)) -> pad(x, s), and with the broadcast in front"""
     array_type, types = tensor_type(node), _types(node)
@@ -191,7 +193,7 @@ def concatenate_of_scalar_at_edge(build: Builder, node: Apply) -> Node | None:
     return None
 
 
-@PAD.rewrites("concatenate")
+@PAD.rewrites("concatenate", because="takes any number of operands")
 def concatenate_of_the_same(build: Builder, node: Apply) -> Node | None:
     """concatenate(x, x, x) -> broadcast(reshape(x)), along a dimension of which x has one element"""
     array_type, source = tensor_type(node), tensor_type(node.operands[0]) if node.operands else None

@@ -18,7 +18,6 @@ from hloom.passes.rules.reduction import (
     make_reduce,
     may_pass_transpose,
     merged_reduces,
-    pads_reduced_dims,
     passed_through_broadcast,
     reduce_below_transpose,
     reduction_of,
@@ -27,10 +26,10 @@ from hloom.passes.rules.reduction import (
 )
 from hloom.rewrite import Builder, Family, emptiness, integers, operand_is, register_condition, tensor_type, used_once
 
-REDUCE = Family("reduce", formerly="reducing")
+REDUCE = Family("reduce", formerly="reducing", because="computes which dimensions are reduced")
 
 
-@REDUCE.rewrites("reduce", benefit=9, depth=1, requires=emptiness())
+@REDUCE.rewrites("reduce", benefit=9, depth=1, requires=emptiness(), because="takes any number of arrays")
 def reduce_of_nothing(build: Builder, node: Apply) -> Node | None:
     """reduce(f32[2,0], start) -> broadcast(start): nothing is combined with it."""
     results = _results(node)
@@ -42,7 +41,7 @@ def reduce_of_nothing(build: Builder, node: Apply) -> Node | None:
     return build.op("tuple", *filled) if isinstance(node.type, TupleType) else filled[0]
 
 
-@REDUCE.rewrites("reduce", benefit=4, depth=2)
+@REDUCE.rewrites("reduce", benefit=4, depth=2, because="makes the op that the computation is of")
 def reduce_of_single_elements(build: Builder, node: Apply) -> Node | None:
     """reduce(f32[4,1], start), dimensions={1}, add -> add(reshape(x), broadcast(start)).
 
@@ -73,7 +72,13 @@ def reduce_of_transpose(build: Builder, node: Apply) -> Node | None:
     return reduce_below_transpose(build, outer)
 
 
-@REDUCE.rewrites("reduce", benefit=3, depth=2, requires=operand_is(0, "reduce"))
+@REDUCE.rewrites(
+    "reduce",
+    benefit=3,
+    depth=2,
+    requires=operand_is(0, "reduce"),
+    because="compares two computations, and joins their dimensions",
+)
 def reduce_of_reduce(build: Builder, node: Apply) -> Node | None:
     """reduce(reduce(x, start), start) -> reduce(x, start) along the dimensions of both.
 
@@ -114,7 +119,9 @@ def reduce_of_reshape(build: Builder, node: Apply) -> Node | None:
     return build.decline("the reshape mixes dimensions that are reduced with others")
 
 
-@REDUCE.rewrites("reduce", benefit=2, depth=2, requires=operand_is(0, "concatenate"))
+@REDUCE.rewrites(
+    "reduce", benefit=2, depth=2, requires=operand_is(0, "concatenate"), because="takes any number of parts"
+)
 def reduce_of_concatenate(build: Builder, node: Apply) -> Node | None:
     """reduce(concatenate(x, y)), maximum -> maximum(reduce(x), reduce(y)).
 
@@ -128,20 +135,15 @@ def reduce_of_concatenate(build: Builder, node: Apply) -> Node | None:
     return combined_reduces(build, outer)
 
 
-@REDUCE.rewrites("reduce", benefit=2, depth=2, requires=operand_is(0, "pad"))
-def reduce_of_pad(build: Builder, node: Apply) -> Node | None:
-    """reduce(pad(x, value)) -> reduce(x), where only reduced dimensions are padded and changes nothing."""
-    outer = reduction_of(node)
-    if outer is None or not outer.combiner or not pads_reduced_dims(outer):
-        return None
-    filler = outer.operand.operands[1]
-    unchanging = is_idempotent_reduction(outer) and same_constant(filler, outer.start)
-    if not unchanging and not is_identity(outer.combiner, filler):
-        return build.decline("what is padded with changes the result")
-    return make_reduce(build, outer, outer.operand.operands[0], outer.dimensions)
+REDUCE.table("""
+reduce-of-pad [2]: reduce(pad(x, v), s) -> reduced(root, x) if padded-along-reduced, neutral-in(v, root)
+    # combining what is padded with changes nothing
+""")
 
 
-@REDUCE.rewrites("reduce", benefit=2, depth=2, requires=operand_is(0, "broadcast"))
+@REDUCE.rewrites(
+    "reduce", benefit=2, depth=2, requires=operand_is(0, "broadcast"), because="makes the op that the computation is of"
+)
 def reduce_of_repeated(build: Builder, node: Apply) -> Node | None:
     """reduce(broadcast(x), start), maximum -> broadcast(maximum(x, start)), along what the broadcast repeats.
 
@@ -165,7 +167,9 @@ def reduce_before_broadcast(build: Builder, node: Apply) -> Node | None:
     return broadcast_of_reduced(build, outer, reduced)
 
 
-@REDUCE.rewrites("reduce", benefit=1, depth=2, requires=(integers(), operand_is(0, "broadcast")))
+@REDUCE.rewrites(
+    "reduce", benefit=1, depth=2, requires=(integers(), operand_is(0, "broadcast")), because="counts the repetitions"
+)
 def integer_sum_of_repeated(build: Builder, node: Apply) -> Node | None:
     """reduce(broadcast(x), start), add -> broadcast(add(start, multiply(x, count))), for integers; both wrap around."""
     outer = reduction_of(node)

@@ -11,22 +11,20 @@ from hloom.passes.rules.reduction import (
     broadcast_of_reduced,
     combined_reduces,
     concatenates_reduced_dim,
-    make_reduce,
     may_pass_transpose,
     merged_reduces,
-    pads_reduced_dims,
     passed_through_broadcast,
     reduce_below_transpose,
     reduction_of,
     repetitions,
     sum_of_repeated,
 )
-from hloom.rewrite import Builder, Family, floats, is_splat, operand_is, tensor_type, used_once
+from hloom.rewrite import Builder, Family, floats, operand_is, tensor_type, used_once
 
-REDUCE_INEXACT = Family("reduce-inexact", formerly="reducing-relaxed")
+REDUCE_INEXACT = Family("reduce-inexact", formerly="reducing-relaxed", because="computes which dimensions are reduced")
 
 
-@REDUCE_INEXACT.rewrites("reduce", benefit=8, depth=2)
+@REDUCE_INEXACT.rewrites("reduce", benefit=8, depth=2, because="takes any number of arrays")
 def reduce_as_reshape(build: Builder, node: Apply) -> Node | None:
     """reduce(f32[4,1], start), dimensions={1} -> reshape(x), of several arrays too: XLA takes the start for neutral.
 
@@ -54,15 +52,10 @@ def reduce_as_reshape(build: Builder, node: Apply) -> Node | None:
     return build.op("tuple", *values) if isinstance(node.type, TupleType) else values[0]
 
 
-@REDUCE_INEXACT.rewrites("reduce", benefit=7, depth=2, requires=operand_is(0, "negate"))
-def sum_of_negated(build: Builder, node: Apply) -> Node | None:
-    """reduce(negate(x), 0), add -> negate(reduce(x, 0)), for floats: only the sign of a zero may differ."""
-    outer = reduction_of(node)
-    if outer is None or outer.combiner != "add" or not outer.operand_type.dtype.is_float:
-        return None
-    if outer.operand.opcode != "negate" or not (is_splat(outer.start, 0) or is_splat(outer.start, -0.0)):
-        return None
-    return build.op("negate", make_reduce(build, outer, outer.operand.operands[0], outer.dimensions))
+REDUCE_INEXACT.table("""
+sum-of-negated [7]: reduce(negate(x), s) -> negate(reduced(root, x)) if floating, sum-of-one, s is zero
+    # only the sign of a zero may differ
+""")
 
 
 @REDUCE_INEXACT.rewrites("reduce", benefit=3, depth=2, requires=operand_is(0, "transpose"))
@@ -80,7 +73,13 @@ def reduce_before_turning_broadcast(build: Builder, node: Apply) -> Node | None:
     return broadcast_of_reduced(build, outer, reduced) if outer is not None and reduced is not None else None
 
 
-@REDUCE_INEXACT.rewrites("reduce", benefit=3, depth=2, requires=operand_is(0, "reduce"))
+@REDUCE_INEXACT.rewrites(
+    "reduce",
+    benefit=3,
+    depth=2,
+    requires=operand_is(0, "reduce"),
+    because="compares two computations, and joins their dimensions",
+)
 def reduce_of_equal_reduce(build: Builder, node: Apply) -> Node | None:
     """reduce(reduce(x, start), start) -> reduce(x, start) along the dimensions of both, grouped anew."""
     outer, inner = reduction_of(node), reduction_of(node.operands[0])
@@ -93,7 +92,9 @@ def reduce_of_equal_reduce(build: Builder, node: Apply) -> Node | None:
     return merged_reduces(build, outer, inner)
 
 
-@REDUCE_INEXACT.rewrites("reduce", benefit=2, depth=2, requires=operand_is(0, "concatenate"))
+@REDUCE_INEXACT.rewrites(
+    "reduce", benefit=2, depth=2, requires=operand_is(0, "concatenate"), because="takes any number of parts"
+)
 def sum_of_concatenate(build: Builder, node: Apply) -> Node | None:
     """reduce(concatenate(x, y)), add -> add(reduce(x), reduce(y)), along a dimension that is reduced."""
     outer = reduction_of(node)
@@ -104,18 +105,14 @@ def sum_of_concatenate(build: Builder, node: Apply) -> Node | None:
     return combined_reduces(build, outer)
 
 
-@REDUCE_INEXACT.rewrites("reduce", benefit=2, depth=2, requires=operand_is(0, "pad"))
-def sum_of_pad(build: Builder, node: Apply) -> Node | None:
-    """reduce(pad(x, 0)), add -> reduce(x), where only reduced dimensions are padded: -0 may stay -0."""
-    outer = reduction_of(node)
-    if outer is None or outer.combiner != "add" or not pads_reduced_dims(outer):
-        return None
-    if not is_splat(outer.operand.operands[1], 0):
-        return build.decline("it is not padded with zeros")
-    return make_reduce(build, outer, outer.operand.operands[0], outer.dimensions)
+REDUCE_INEXACT.table("""
+sum-of-pad [2]: reduce(pad(x, 0), s) -> reduced(root, x) if sum-of-one, padded-along-reduced  # -0 may stay -0
+""")
 
 
-@REDUCE_INEXACT.rewrites("reduce", benefit=1, depth=2, requires=(floats(), operand_is(0, "broadcast")))
+@REDUCE_INEXACT.rewrites(
+    "reduce", benefit=1, depth=2, requires=(floats(), operand_is(0, "broadcast")), because="counts the repetitions"
+)
 def sum_of_repeated_floats(build: Builder, node: Apply) -> Node | None:
     """reduce(broadcast(x), start), add -> broadcast(add(start, multiply(x, count))): rounded once, not at each step."""
     outer = reduction_of(node)

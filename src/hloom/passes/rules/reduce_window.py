@@ -36,7 +36,7 @@ reduce-window-of-nothing [9]: reduce-window(x, s) -> spread(s, root) if x is emp
 """)
 
 
-@REDUCE_WINDOW.rewrites("reduce-window", benefit=9, depth=1)
+@REDUCE_WINDOW.rewrites("reduce-window", benefit=9, depth=1, because="takes any number of arrays")
 def reduce_windows_of_nothing(build: Builder, node: Apply) -> Node | None:
     """reduce-window(f32[0], f32[0], start, start) -> tuple(broadcast(start), broadcast(start)), of several arrays."""
     types = elements_of(node.type)
@@ -51,7 +51,9 @@ def reduce_windows_of_nothing(build: Builder, node: Apply) -> Node | None:
     return build.op("tuple", *parts)
 
 
-@REDUCE_WINDOW.rewrites("reduce-window", benefit=4, depth=1)
+@REDUCE_WINDOW.rewrites(
+    "reduce-window", benefit=4, depth=1, because="makes the op that the computation is of, and computes the padding"
+)
 def reduce_window_of_single_elements(build: Builder, node: Apply) -> Node | None:
     """reduce-window(x, start), window={size=1x1} -> pad(add(x, broadcast(start)), start).
 
@@ -71,7 +73,7 @@ def reduce_window_of_single_elements(build: Builder, node: Apply) -> Node | None
     return build.op("pad", value, node.operands[1], padding=padding) if pads else value
 
 
-@REDUCE_WINDOW.rewrites("reduce-window", benefit=3, depth=1)
+@REDUCE_WINDOW.rewrites("reduce-window", benefit=3, depth=1, because="computes which dimensions are reduced")
 def reduce_window_of_whole(build: Builder, node: Apply) -> Node | None:
     """reduce-window(f32[4,5], start), window={size=1x5} -> reshape(reduce(x, start), dimensions={1}).
 
@@ -89,7 +91,7 @@ def reduce_window_of_whole(build: Builder, node: Apply) -> Node | None:
     return build.reshape(total, types[1].with_layout(None))
 
 
-@REDUCE_WINDOW.rewrites("reduce-window", benefit=2, depth=3)
+@REDUCE_WINDOW.rewrites("reduce-window", benefit=2, depth=3, because="computes the window")
 def reduce_window_of_pad(build: Builder, node: Apply) -> Node | None:
     """reduce-window(pad(x, start), start) -> reduce-window(x, start) with the padding in the window.
 
@@ -103,7 +105,7 @@ def reduce_window_of_pad(build: Builder, node: Apply) -> Node | None:
     return _with_padding_in_window(build, node)
 
 
-@REDUCE_WINDOW.rewrites("reduce-window", benefit=3, depth=3)
+@REDUCE_WINDOW.rewrites("reduce-window", benefit=3, depth=3, because="computes which elements each window holds")
 def reduce_window_of_lone_elements(build: Builder, node: Apply) -> Node | None:
     """reduce-window(pad(f32[1,3], start), start) -> broadcast(reshape(x)), where each window holds one element of x.
 
@@ -115,7 +117,7 @@ def reduce_window_of_lone_elements(build: Builder, node: Apply) -> Node | None:
     return _lone_elements(build, node, types)
 
 
-@REDUCE_WINDOW.rewrites("reduce-window", benefit=3, depth=2)
+@REDUCE_WINDOW.rewrites("reduce-window", benefit=3, depth=2, because="computes along which dimension is summed")
 def integer_running_sum_of_splat(build: Builder, node: Apply) -> Node | None:
     """reduce-window(broadcast(7), 0), add, over all before -> multiply(broadcast(7), iota + 1), for integers."""
     types = _types(node)
@@ -128,7 +130,7 @@ select-and-scatter-of-nothing [9]: select-and-scatter(x, y, s) -> spread(s, root
 """)
 
 
-@REDUCE_WINDOW.rewrites("select-and-scatter", benefit=2, depth=1)
+@REDUCE_WINDOW.rewrites("select-and-scatter", benefit=2, depth=1, because="makes the op that the computation is of")
 def select_and_scatter_of_single_elements(build: Builder, node: Apply) -> Node | None:
     """select-and-scatter(x, y, start), window={size=1x1}, scatter=add -> add(y, broadcast(start))."""
     window, source, result = _window(node), tensor_type(node.operands[1]), tensor_type(node)
@@ -140,7 +142,7 @@ def select_and_scatter_of_single_elements(build: Builder, node: Apply) -> Node |
     return combine(build, opcode, node.operands[1], node.operands[2]) if opcode else None
 
 
-@REDUCE_WINDOW_INEXACT.rewrites("reduce-window", benefit=2, depth=3)
+@REDUCE_WINDOW_INEXACT.rewrites("reduce-window", benefit=2, depth=3, because="computes the window")
 def reduce_window_of_any_pad(build: Builder, node: Apply) -> Node | None:
     """reduce-window(pad(x, start), start) -> reduce-window(x, start), whatever the start: XLA takes it for neutral."""
     return _with_padding_in_window(build, node)
@@ -152,7 +154,9 @@ reduce-window-of-scalar [8]: reduce-window(x, s) -> x if x is scalar, same-eleme
 """)
 
 
-@REDUCE_WINDOW_INEXACT.rewrites("reduce-window", benefit=3, depth=3)
+@REDUCE_WINDOW_INEXACT.rewrites(
+    "reduce-window", benefit=3, depth=3, because="computes which elements each window holds"
+)
 def reduce_window_of_any_lone_elements(build: Builder, node: Apply) -> Node | None:
     """reduce-window(pad(f32[1,3], start), start) -> broadcast(reshape(x)), the start taken for neutral."""
     types = _types(node)
@@ -161,14 +165,14 @@ def reduce_window_of_any_lone_elements(build: Builder, node: Apply) -> Node | No
     return _lone_elements(build, node, types)
 
 
-@REDUCE_WINDOW_INEXACT.rewrites("reduce-window", benefit=3, depth=2)
+@REDUCE_WINDOW_INEXACT.rewrites("reduce-window", benefit=3, depth=2, because="computes along which dimension is summed")
 def running_sum_of_same(build: Builder, node: Apply) -> Node | None:
     """reduce-window(broadcast(7), 0), add, over all before -> multiply(broadcast(7), iota + 1): rounded once."""
     types = _types(node)
     return running_sum_of_splat(build, node, types) if types is not None and types[1].dtype.is_float else None
 
 
-@REDUCE_WINDOW_INEXACT.rewrites("slice", benefit=2, depth=2)
+@REDUCE_WINDOW_INEXACT.rewrites("slice", benefit=2, depth=2, because="computes which dimensions are reduced")
 def last_of_running(build: Builder, node: Apply) -> Node | None:
     """slice(reduce-window(x, start)) -> reshape(reduce(x, start)), where the window has met all at the place taken
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from hloom.ir import Apply, Graph, Node, PaddingDimension, TensorType, same_shape
 from hloom.passes.rules.dimensions import broadcast_dims
-from hloom.passes.rules.reducers import combine, combiner_of, is_idempotent
-from hloom.rewrite import Builder, tensor_type, used_once
+from hloom.passes.rules.reducers import combine, combiner_of, is_idempotent, is_identity, same_constant
+from hloom.rewrite import Builder, register_builder, register_condition, tensor_type, used_once
 
 
 class Reduction(NamedTuple):
@@ -171,3 +171,34 @@ def combine_with_init(build: Builder, outer: Reduction, value: Node) -> Node:
 def is_idempotent_reduction(outer: Reduction) -> bool:
     """Whether meeting an element again, or the start, changes nothing."""
     return bool(outer.combiner) and is_idempotent(outer.combiner)
+
+
+def _reduced(build: Builder, like: Node, operand: Node) -> Node:
+    """A reduction of another array along the same dimensions."""
+    outer = reduction_of(like)
+    assert outer is not None, f"{like!r} is a reduction of one array"
+    return make_reduce(build, outer, operand, outer.dimensions)
+
+
+def _is_sum(node: Node) -> bool:
+    outer = reduction_of(node)
+    return outer is not None and outer.combiner == "add"
+
+
+def _is_padded_along_reduced(node: Node) -> bool:
+    outer = reduction_of(node)
+    return outer is not None and pads_reduced_dims(outer)
+
+
+def _is_neutral_in(value: Node, node: Node) -> bool:
+    """Whether combining a value too changes no bit of a reduction."""
+    outer = reduction_of(node)
+    if outer is None or not outer.combiner:
+        return False
+    return (is_idempotent_reduction(outer) and same_constant(value, outer.start)) or is_identity(outer.combiner, value)
+
+
+register_condition("sum-of-one", _is_sum)
+register_condition("padded-along-reduced", _is_padded_along_reduced)
+register_condition("neutral-in", _is_neutral_in)
+register_builder("reduced", _reduced)

@@ -46,7 +46,7 @@ reshape-of-reshape [3]: reshape(reshape(x)) -> reshape(x, type=root) if static, 
 """)
 
 
-@RESHAPE.rewrites("reshape", benefit=2, requires=operand_is(0, "broadcast"))
+@RESHAPE.rewrites("reshape", benefit=2, requires=operand_is(0, "broadcast"), because="computes where dimensions go")
 def reshape_of_broadcast(build: Builder, node: Apply) -> Node | None:
     """reshape(broadcast(x)) -> broadcast(x), where the reshape leaves the dimensions of x whole
 
@@ -80,7 +80,9 @@ reshape-between-layouts [4]: reshape(x) -> x if same-array(root, x), other-layou
 """)
 
 
-@RESHAPE_AS_XLA.rewrites("reshape", "transpose", benefit=3, requires=operand_is(0, "rng"))
+@RESHAPE_AS_XLA.rewrites(
+    "reshape", "transpose", benefit=3, requires=operand_is(0, "rng"), because="takes the place of an op with effects"
+)
 def placing_of_random_numbers(build: Builder, node: Apply) -> Node | None:
     """reshape(rng(x, y)) -> rng(x, y), transpose(rng(x, y)) -> rng(x, y): other numbers, as random as they were."""
     inner, array_type = node.operands[0], tensor_type(node)
@@ -92,7 +94,7 @@ def placing_of_random_numbers(build: Builder, node: Apply) -> Node | None:
     return build.like(inner, *inner.operands, type=array_type.with_layout(None))
 
 
-@RESHAPE_AS_XLA.rewrites("reshape", requires=operand_is(0, "iota"))
+@RESHAPE_AS_XLA.rewrites("reshape", requires=operand_is(0, "iota"), because="makes a term for each part of a dimension")
 def reshape_of_iota_by_digits(build: Builder, node: Apply) -> Node | None:
     """reshape(iota) -> iota + iota * c + ..., where the reshape splits the counted dimension
 
@@ -123,7 +125,9 @@ def reshape_of_iota_by_digits(build: Builder, node: Apply) -> Node | None:
     return total
 
 
-@RESHAPE_AS_XLA.rewrites("reshape", requires=operand_is(0, "dynamic-update-slice"))
+@RESHAPE_AS_XLA.rewrites(
+    "reshape", requires=operand_is(0, "dynamic-update-slice"), because="picks the starts of the dimensions kept"
+)
 def reshape_of_dynamic_update_slice(build: Builder, node: Apply) -> Node | None:
     """reshape(dynamic-update-slice(x, y, i)) -> dynamic-update-slice(reshape(x), reshape(y), i')
 
@@ -156,7 +160,13 @@ copy-of-copy: copy(c:copy(x)) -> copy(x) if same-memory(c, root); copy(c:copy(x)
 """)
 
 
-@RESHAPE_AS_XLA.rewrites("copy", "reshape", depth=4, requires=operand_is(0, "copy", "reshape"))
+@RESHAPE_AS_XLA.rewrites(
+    "copy",
+    "reshape",
+    depth=4,
+    requires=operand_is(0, "copy", "reshape"),
+    because="looks through a chain of copies and reshapes",
+)
 def copied_there_and_back(build: Builder, node: Apply) -> Node | None:
     """copy(reshape(copy(x))) -> bitcast(x), where x and the result are row-major and what is between them is not"""
     array_type, source, between = tensor_type(node), node.operands[0], False
@@ -183,7 +193,9 @@ bitcast-of-broadcast: bitcast(b:broadcast(s)) -> spread(s, root)
 """)
 
 
-@RESHAPE.rewrites("bitcast", depth=3, requires=operand_is(0, *UNARY))
+@RESHAPE.rewrites(
+    "bitcast", depth=3, requires=operand_is(0, *UNARY), because="matches any elementwise op of one operand"
+)
 def bitcast_of_unary_of_bitcast(build: Builder, node: Apply) -> Node | None:
     """bitcast(f(bitcast(x))) -> bitcast(f(x)), where f works in each place alone
 

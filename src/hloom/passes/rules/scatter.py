@@ -12,7 +12,7 @@ from hloom.rewrite import Builder, Family, register_condition, tensor_type
 SCATTER = Family("scatter", formerly="updating")
 
 
-@SCATTER.rewrites("scatter", benefit=2)
+@SCATTER.rewrites("scatter", benefit=2, because="takes any number of arrays")
 def scatter_of_nothing(build: Builder, node: Apply) -> Node | None:
     """scatter(x, i, y) -> x, where y has no elements; a tuple of all operands where there are several"""
     operands, updates = _scattered(node)

@@ -35,7 +35,7 @@ slice-of-slice [3]: slice(slice(x, slice=a), slice=b) -> slice(x, slice=within(a
 """)
 
 
-@SLICE.rewrites("slice", benefit=2, requires=operand_is(0, "pad"))
+@SLICE.rewrites("slice", benefit=2, requires=operand_is(0, "pad"), because="computes the slice without the padding")
 def slice_of_pad(build: Builder, node: Apply) -> Node | None:
     """slice(pad(x, value)) -> broadcast(value), x or slice(x)
 
@@ -66,7 +66,7 @@ def slice_of_pad(build: Builder, node: Apply) -> Node | None:
     return build.op("slice", inner.operands[0], slice=tuple(starts))
 
 
-@SLICE.rewrites("slice", benefit=2, requires=operand_is(0, "broadcast"))
+@SLICE.rewrites("slice", benefit=2, requires=operand_is(0, "broadcast"), because="picks the parts of some dimensions")
 def slice_of_broadcast(build: Builder, node: Apply) -> Node | None:
     """slice(broadcast(x)) -> broadcast(slice(x))"""
     inner, array_type = node.operands[0], tensor_type(node)
@@ -79,7 +79,7 @@ def slice_of_broadcast(build: Builder, node: Apply) -> Node | None:
     )
 
 
-@SLICE.rewrites("slice", benefit=2, requires=operand_is(0, "concatenate"))
+@SLICE.rewrites("slice", benefit=2, requires=operand_is(0, "concatenate"), because="takes any number of operands")
 def slice_of_concatenate(build: Builder, node: Apply) -> Node | None:
     """slice(concatenate(x, y, z)) -> slice(concatenate(x, y)), slice(x) or x
 
@@ -115,7 +115,7 @@ def slice_of_concatenate(build: Builder, node: Apply) -> Node | None:
     return build.op("slice", taken, slice=tuple(parts))
 
 
-@SLICE.rewrites("slice", requires=operand_is(0, "reshape"))
+@SLICE.rewrites("slice", requires=operand_is(0, "reshape"), because="computes the rows before the reshape")
 def slice_of_reshape(build: Builder, node: Apply) -> Node | None:
     """slice(reshape(x)) -> reshape(slice(x)), where neighbouring rows are taken and make whole rows of x"""
     inner, array_type = node.operands[0], tensor_type(node)
@@ -135,7 +135,7 @@ def slice_of_reshape(build: Builder, node: Apply) -> Node | None:
     return build.op("reshape", build.op("slice", inner.operands[0], slice=taken), type=array_type)
 
 
-@SLICE.rewrites("slice", requires=operand_is(0, "reverse"))
+@SLICE.rewrites("slice", requires=operand_is(0, "reverse"), because="computes the slice from the other end")
 def slice_of_reverse(build: Builder, node: Apply) -> Node | None:
     """slice(reverse(x)) -> reverse(slice(x))"""
     inner, array_type = node.operands[0], tensor_type(node)
@@ -158,7 +158,7 @@ slice-of-iota [2]: slice(iota(iota_dimension=k), slice=s) -> iota(type=root, iot
 """)
 
 
-@SLICE.rewrites("slice", benefit=2)
+@SLICE.rewrites("slice", benefit=2, because="computes the slice")
 def slice_with_idle_stride(build: Builder, node: Apply) -> Node | None:
     """slice(x), [a:b:s] -> slice(x), [a:a+1], where one element is taken"""
     array_type = tensor_type(node)
@@ -171,7 +171,7 @@ def slice_with_idle_stride(build: Builder, node: Apply) -> Node | None:
     return None if tuple(parts) == _parts(node) else build.like(node, node.operands[0], slice=tuple(parts))
 
 
-@SLICE.rewrites("reverse", benefit=3)
+@SLICE.rewrites("reverse", benefit=3, because="computes the dimensions that are left")
 def reverse_of_ones(build: Builder, node: Apply) -> Node | None:
     """reverse(x) -> x, where the dimensions have size 1 at most; such dimensions are left out"""
     array_type = tensor_type(node)
@@ -198,7 +198,7 @@ reverse-of-iota [2]: reverse(i:iota(iota_dimension=k), dimensions=d) -> in-place
 """)
 
 
-@SLICE.rewrites("reverse", requires=operand_is(0, *_BINARY))
+@SLICE.rewrites("reverse", requires=operand_is(0, *_BINARY), because="matches any elementwise op of two operands")
 def reverse_of_pointwise(build: Builder, node: Apply) -> Node | None:
     """reverse(f(x, broadcast(c))) -> f(reverse(x), broadcast(c)), for an op of two operands and a scalar c"""
     inner = node.operands[0]
@@ -214,7 +214,7 @@ def reverse_of_pointwise(build: Builder, node: Apply) -> Node | None:
     return build.like(inner, *operands, sharding=None)
 
 
-@SLICE.rewrites("reverse", requires=operand_is(0, "reshape"))
+@SLICE.rewrites("reverse", requires=operand_is(0, "reshape"), because="computes where dimensions come from")
 def reverse_of_reshape(build: Builder, node: Apply) -> Node | None:
     """reverse(reshape(x)) -> reshape(reverse(x)), where the reshape only adds dimensions of size 1"""
     inner, array_type = node.operands[0], tensor_type(node)

@@ -15,13 +15,20 @@ SLICE_HOISTING = Family("slice-hoisting")
 UNARY_SLICE_HOISTING = Family("unary-slice-hoisting")
 
 
-@SLICE_HOISTING.rewrites("slice", depth=2, requires=operand_is(0, *POINTWISE))
+@SLICE_HOISTING.rewrites(
+    "slice",
+    depth=2,
+    requires=operand_is(0, *POINTWISE),
+    because="matches any elementwise op, with any number of operands",
+)
 def slice_of_elementwise(build: Builder, node: Apply) -> Node | None:
     """slice(add(x, y)) -> add(slice(x), slice(y)), of every op of several operands, where only this reads it"""
     return _sliced(build, node) if len(node.operands[0].operands) > 1 else None
 
 
-@UNARY_SLICE_HOISTING.rewrites("slice", depth=2, requires=operand_is(0, *POINTWISE))
+@UNARY_SLICE_HOISTING.rewrites(
+    "slice", depth=2, requires=operand_is(0, *POINTWISE), because="matches any elementwise op of one operand"
+)
 def slice_of_unary(build: Builder, node: Apply) -> Node | None:
     """slice(negate(x)) -> negate(slice(x)), where nothing else uses the result"""
     return _sliced(build, node) if len(node.operands[0].operands) == 1 else None

@@ -15,7 +15,7 @@ from hloom.rewrite import Builder, Family, literal_value, tensor_type
 SORT = Family("sort", formerly="sorting")
 
 
-@SORT.rewrites("sort", benefit=9, depth=1)
+@SORT.rewrites("sort", benefit=9, depth=1, because="takes any number of arrays")
 def sort_of_single_elements(build: Builder, node: Apply) -> Node | None:
     """sort(f32[4,1]), dimensions={1} -> x, of several arrays a tuple: there is nothing to sort."""
     types = [tensor_type(operand) for operand in node.operands]
@@ -28,7 +28,7 @@ def sort_of_single_elements(build: Builder, node: Apply) -> Node | None:
     return build.op("tuple", *node.operands) if isinstance(node.type, TupleType) else node.operands[0]
 
 
-@SORT.rewrites("sort", depth=1)
+@SORT.rewrites("sort", depth=1, because="walks users, and edits the comparison")
 def sort_of_fewer(build: Builder, node: Apply) -> Node | None:
     """sort(keys, unused) -> sort(keys), where neither the comparison nor anyone else looks at the other array.
 
@@ -63,7 +63,7 @@ def sort_of_fewer(build: Builder, node: Apply) -> Node | None:
     return build.op("tuple", *results)
 
 
-@SORT.rewrites("get-tuple-element", depth=2)
+@SORT.rewrites("get-tuple-element", depth=2, because="walks users, and edits the computation")
 def reduce_of_fewer(build: Builder, node: Apply) -> Node | None:
     """get-tuple-element(reduce(x, y, a, b)), index=0 -> reduce(x, a), where only this result is asked for.
 
@@ -85,7 +85,7 @@ def reduce_of_fewer(build: Builder, node: Apply) -> Node | None:
     return build.op("reduce", *operands, dimensions=reduce.attributes["dimensions"], to_apply=alone)
 
 
-@SORT.rewrites("reduce", "reduce-window", benefit=8, depth=1)
+@SORT.rewrites("reduce", "reduce-window", benefit=8, depth=1, because="edits the computation")
 def reduction_of_one_in_tuple(build: Builder, node: Apply) -> Node | None:
     """(f32[4]) reduce(x, start) whose computation yields a tuple of one -> tuple(reduce(x, start))."""
     graph: Graph | None = node.attribute("to_apply")
@@ -101,7 +101,7 @@ def reduction_of_one_in_tuple(build: Builder, node: Apply) -> Node | None:
     return build.op("tuple", build.op(node.opcode, *node.operands, to_apply=alone, attributes=attributes))
 
 
-@SORT.rewrites("map", benefit=2, depth=1)
+@SORT.rewrites("map", benefit=2, depth=1, because="makes the op that the computation is of")
 def map_of_one_op(build: Builder, node: Apply) -> Node | None:
     """map(x, y) whose computation is one op of its parameters -> the op; a parameter -> x; a constant -> broadcast."""
     graph: Graph | None = node.attribute("to_apply")

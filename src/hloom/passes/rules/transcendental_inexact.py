@@ -38,7 +38,7 @@ log-of-exponential [3]: log(exponential(x)) -> x if inexact  # what overflows or
 """)
 
 
-@TRANSCENDENTAL_INEXACT.rewrites("log", benefit=2, requires=operand_is(0, "power"))
+@TRANSCENDENTAL_INEXACT.rewrites("log", benefit=2, requires=operand_is(0, "power"), because="uses a zero twice")
 def log_of_power(build: Builder, node: Apply) -> Node | None:
     """log(power(x, y)) -> select(compare(y, 0), 0, multiply(log(abs(x)), y)), direction=EQ; x itself where complex."""
     inner = node.operands[0]

@@ -43,7 +43,9 @@ transpose-that-undoes-another: transpose(m:f(t:transpose(x))) -> reshape(x, type
 """)
 
 
-@TRANSPOSE_AS_XLA.rewrites("reshape", benefit=2, requires=operand_is(0, "transpose"))
+@TRANSPOSE_AS_XLA.rewrites(
+    "reshape", benefit=2, requires=operand_is(0, "transpose"), because="makes a slice for each chunk"
+)
 def depth_to_space_of_slices(build: Builder, node: Apply) -> Node | None:
     """reshape(transpose(reshape(x))) -> reshape(concatenate(slices of x)), for few chunks of one dimension
 

@@ -16,7 +16,9 @@ from hloom.rewrite import Builder, Family, some_operand, tensor_type
 TRANSPOSE_FOLDING = Family("transpose-folding")
 
 
-@TRANSPOSE_FOLDING.rewrites("dot", depth=2, requires=some_operand("transpose"))
+@TRANSPOSE_FOLDING.rewrites(
+    "dot", depth=2, requires=some_operand("transpose"), because="computes which dimensions a product pairs"
+)
 def dot_of_transposed_matrices(build: Builder, node: Apply) -> Node | None:
     """dot(x, transpose(y, {1,0})), rhs_contracting_dims={0} -> dot(x, y), rhs_contracting_dims={1}
 
@@ -60,7 +62,9 @@ def _order(operand: Node, batch: Sequence[int]) -> tuple[int, ...] | None:
     return order if moved and not any(dim in moved for dim in batch) else None
 
 
-@TRANSPOSE_FOLDING.rewrites("convolution", depth=2, requires=some_operand("transpose"))
+@TRANSPOSE_FOLDING.rewrites(
+    "convolution", depth=2, requires=some_operand("transpose"), because="computes the dimension labels"
+)
 def convolution_of_transpose(build: Builder, node: Apply) -> Node | None:
     """convolution(x, transpose(y, {1,0,2,3})), bf01_oi01->bf01 -> convolution(x, y), bf01_io01->bf01, on either side"""
     labels: ConvolutionDimensions | None = node.attributes.get("dim_labels")

@@ -18,7 +18,9 @@ _MAX_DEPTH = 4
 """How many tuples in one another are looked through."""
 
 
-@TUPLE.rewrites("get-tuple-element", benefit=2, requires=operand_is(0, "tuple"))
+@TUPLE.rewrites(
+    "get-tuple-element", benefit=2, requires=operand_is(0, "tuple"), because="picks the operand by its number"
+)
 def element_of_tuple(build: Builder, node: Apply) -> Node | None:
     """get-tuple-element(tuple(x, y)), index=1 -> y"""
     inner = node.operands[0]
@@ -27,7 +29,12 @@ def element_of_tuple(build: Builder, node: Apply) -> Node | None:
     return replace_if_compatible(build, node, inner.operands[node.attributes["index"]])
 
 
-@TUPLE.rewrites("get-tuple-element", depth=_MAX_DEPTH, requires=operand_is(0, "get-tuple-element"))
+@TUPLE.rewrites(
+    "get-tuple-element",
+    depth=_MAX_DEPTH,
+    requires=operand_is(0, "get-tuple-element"),
+    because="looks through tuples in one another",
+)
 def element_of_nested_tuple(build: Builder, node: Apply) -> Node | None:
     """get-tuple-element(get-tuple-element(tuple(x, tuple(y, z)), index=1), index=0) -> y
 
@@ -46,7 +53,7 @@ def element_of_nested_tuple(build: Builder, node: Apply) -> Node | None:
     return replace_if_compatible(build, node, whole)
 
 
-@TUPLE.rewrites("tuple", benefit=2, requires=all_operands("get-tuple-element"))
+@TUPLE.rewrites("tuple", benefit=2, requires=all_operands("get-tuple-element"), because="takes any number of elements")
 def tuple_of_elements(build: Builder, node: Apply) -> Node | None:
     """tuple(get-tuple-element(x, 0), get-tuple-element(x, 1)) -> x, where those are all of x"""
     if not node.operands or any(operand.opcode != "get-tuple-element" for operand in node.operands):
@@ -62,7 +69,7 @@ def tuple_of_elements(build: Builder, node: Apply) -> Node | None:
     return replace_if_compatible(build, node, source)
 
 
-@TUPLE.rewrites("opt-barrier", effects=True, requires=operand_is(0, "tuple"))
+@TUPLE.rewrites("opt-barrier", effects=True, requires=operand_is(0, "tuple"), because="walks the users of a barrier")
 def barrier_of_unused(build: Builder, node: Apply) -> Node | None:
     """opt-barrier(tuple(x, y)) -> tuple(get-tuple-element(opt-barrier(tuple(x)), 0), y), where nothing uses y after it
 

@@ -23,9 +23,9 @@ from hloom.passes.rules.tuple import element_of_tuple
 from hloom.passes.rules.tuple_elements import elements_of, only_elements, written_trip_count
 from hloom.rewrite import Builder, Family, literal_value
 
-WHILE_LOOP = Family("while-loop", formerly="looping")
-WHILE_SCALARS = Family("while-scalars")
-WHILE_SINKING = Family("while-sinking", formerly="sinking")
+WHILE_LOOP = Family("while-loop", formerly="looping", because="edits the computations of a loop")
+WHILE_SCALARS = Family("while-scalars", because="edits the computations of a loop")
+WHILE_SINKING = Family("while-sinking", formerly="sinking", because="edits the computations of a loop")
 WHILE_LOOP.add(element_of_tuple)  # what becomes of a loop is mostly a tuple
 
 _Test = Callable[[Node], bool]
@@ -44,7 +44,7 @@ def trip_count(loop: Apply) -> int | None:
     return written_trip_count(loop.attributes) if derived is None else derived
 
 
-@WHILE_LOOP.rewrites("get-tuple-element", depth=2)
+@WHILE_LOOP.rewrites("get-tuple-element", depth=2, because="looks at what the body of a loop yields")
 def element_that_a_loop_passes_on(build: Builder, node: Apply) -> Node | None:
     """get-tuple-element(while(tuple(x, y)), index=1) -> y, where the body yields its element 1 as it got it
 
@@ -60,7 +60,7 @@ def element_that_a_loop_passes_on(build: Builder, node: Apply) -> Node | None:
     return element(build, loop.operands[0], index)
 
 
-@WHILE_LOOP.rewrites("while", benefit=5, depth=3, effects=True)
+@WHILE_LOOP.rewrites("while", benefit=5, depth=3, effects=True, because="works out how often a loop runs")
 def loop_that_never_runs(build: Builder, node: Apply) -> Node | None:
     """while(x), condition false at once -> x
 
@@ -74,7 +74,9 @@ def loop_that_never_runs(build: Builder, node: Apply) -> Node | None:
     return node.operands[0]
 
 
-@WHILE_LOOP.rewrites("while", benefit=5, depth=3, effects=True)
+@WHILE_LOOP.rewrites(
+    "while", benefit=5, depth=3, effects=True, because="works out how often a loop runs, and copies its body in place"
+)
 def loop_that_runs_once(build: Builder, node: Apply) -> Node | None:
     """while(x), which runs once -> body(x), put in place
 
@@ -92,7 +94,9 @@ def loop_that_runs_once(build: Builder, node: Apply) -> Node | None:
     return build.copy(node.attributes["body"], node.operands)
 
 
-@WHILE_LOOP.rewrites("while", benefit=4, depth=2, effects=True)
+@WHILE_LOOP.rewrites(
+    "while", benefit=4, depth=2, effects=True, because="walks the users of elements, and edits the loop's computations"
+)
 def dead_elements(build: Builder, node: Apply) -> Node | None:
     """while(tuple(x, y)) -> while(tuple(x)), where nothing needs the second element
 

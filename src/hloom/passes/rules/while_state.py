@@ -16,7 +16,7 @@ from hloom.passes.rules.loop_state import is_element, tuple_of
 from hloom.passes.rules.tuple_elements import element_nodes, elements_of
 from hloom.rewrite import Builder, Family, literal_value
 
-WHILE_STATE = Family("while-state")
+WHILE_STATE = Family("while-state", because="edits the computations of a loop")
 _GET = "get-tuple-element"
 _LOST = ("origin", "statistics", "backend_config")
 COUNTERS = frozenset(("s32", "s64", "u32", "u64"))
