@@ -5,6 +5,7 @@ Covers `random_types.py`, `random_attributes.py`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from random import Random
 
@@ -12,7 +13,11 @@ import pytest
 
 from hloom.ir import Level, TensorType, verify
 from hloom.ops import OPS
-from hloom.rewrite import ANY, Rule, rewrite, rule
+from hloom.passes.rules.add import ADD
+from hloom.passes.rules.bitwise import BITWISE
+from hloom.passes.rules.convert import CONVERT
+from hloom.passes.rules.divide import DIVIDE
+from hloom.rewrite import ANY, Family, Rule, rewrite, rule
 from hloom.rewrite.declaration import PatternBuilder
 from hloom.rewrite.instances import instance, instances
 from hloom.rewrite.random_attributes import ATTRIBUTES, draw_attributes
@@ -118,3 +123,34 @@ def test_attributes_that_are_drawn_are_those_of_the_op(opcode: str):
             drawn, result_type = draw_attributes(sampler, OPS[opcode], types[:count], {})
             assert set(drawn) <= set(OPS[opcode].attributes)
             assert result_type is None or isinstance(result_type, TensorType)
+
+
+@pytest.mark.parametrize(
+    "family, name",
+    [
+        (ADD, "common-factor"),
+        (ADD, "constant-to-the-right"),
+        (BITWISE, "and-with-ones"),
+        (BITWISE, "shift-of-shift"),
+        (BITWISE, "logic-with-itself"),
+        (CONVERT, "narrow-integers-computed-wide"),
+        (DIVIDE, "power-of-one-half"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.name,
+)
+def test_values_satisfy_the_conditions_of_a_text(family: Family, name: str):
+    listed = family[name]
+    fired = 0
+    for module in islice(instances(replace(listed, pattern=listed.patterns[0]), Random(0)), 5):
+        verify(module)
+        fired += rewrite(module, [listed]).matched > 0
+    assert fired
+
+
+def test_conditions_that_no_value_satisfies():
+    family = Family("test-unsatisfiable")
+    family.table("never: negate(x) -> x if x is zero, x is all-ones, x is not static  # test")
+    (listed,) = family
+    (pattern,) = listed.patterns
+    random = Random(0)
+    assert not any(instance(replace(listed, pattern=pattern), random) for _ in range(10))

@@ -28,6 +28,7 @@ from hloom.ir import (
     TypeProblem,
     dtype,
     infer_type,
+    integer_range,
     literal_of,
     same_shape,
 )
@@ -50,7 +51,7 @@ from hloom.rewrite.pattern import (
 )
 from hloom.rewrite.random_attributes import draw_attribute, draw_attributes
 from hloom.rewrite.random_types import Sampler, draw_operand
-from hloom.rewrite.registry import RuleError, registered
+from hloom.rewrite.registry import OF_USERS, RuleError, registered
 from hloom.rewrite.rule import Rule
 from hloom.rewrite.type_guards import as_tuple
 from hloom.rewrite.type_text import type_from
@@ -70,6 +71,10 @@ class NoInstance(Exception):
     """No draw satisfied the pattern."""
 
 
+class NoValue(Exception):
+    """No value of the type that was drawn satisfies the conditions on it: a new program is started."""
+
+
 def instances(rule: Rule, random: Random) -> Iterator[Module]:
     """Random programs that a declared rule's pattern matches, or nearly; stops when none can be generated."""
     failures = 0
@@ -84,7 +89,7 @@ def instance(rule: Rule, random: Random, redraws: int = MAX_REDRAWS) -> Module |
     """One random program that a declared rule's pattern matches, or nearly; None if generation failed."""
     try:
         return _Instance(rule, random, redraws).module()
-    except NoInstance:
+    except (NoInstance, NoValue):
         return None
 
 
@@ -101,6 +106,10 @@ def anywhere(rule: Rule) -> Rule:
 def _asks_for_metadata(test: Expression) -> bool:
     features = [leaf.arguments[2] for leaf in test.walk() if leaf.operator == "feature"]
     return not METADATA_FEATURES.isdisjoint(features)
+
+
+def _asks_for_users(test: Expression) -> bool:
+    return any(leaf.operator == "holds" and leaf.arguments[0].arguments[0] in OF_USERS for leaf in test.walk())
 
 
 class _Instance:
@@ -126,7 +135,9 @@ class _Instance:
         )
         hints = rule.domain.get("values", {})
         self.types = UnifiedTypes(self.pattern, self.sampler, self.left_out, hints)
-        self.conditions = [(_needs(condition.test), condition.test) for condition in self.pattern.conditions]
+        tests = [condition.test for condition in self.pattern.conditions if not _asks_for_users(condition.test)]
+        self.conditions = [(_needs(test), test) for test in tests]
+        self.asked = _asked_of_values(self.pattern, self.conditions)
 
     def module(self) -> Module:
         for term_index, term in self.pattern.operations():
@@ -180,7 +191,7 @@ class _Instance:
     def undo(self, nodes: int, graphs: int) -> None:
         while len(self.nodes) > nodes:
             node = self.nodes.pop()
-            if not node.is_output:
+            if not node.is_output and node.graph not in self.graphs[graphs:]:
                 node.graph.erase(node)
         while len(self.graphs) > graphs:
             self.made.erase_graph(self.graphs.pop())
@@ -281,11 +292,69 @@ class _Instance:
             node = self.constant(term, array_type, graph)
         elif graph is not self.entry:
             raise NoInstance("a called graph has no further parameters")
+        elif term_index in self.asked:
+            node = self.suitable(term_index, array_type)
         else:
             node = self.add(graph.add_parameter(array_type))
         if not term.variadic:
             self.bind(term_index, node)
         return node
+
+    def suitable(self, term_index: int, array_type: TensorType) -> Node:
+        """A value of one of several kinds for which the conditions that are about nothing else hold."""
+        kinds = self.random.sample(_KINDS, len(_KINDS))
+        for kind in kinds:
+            mark = len(self.nodes), len(self.graphs)
+            try:
+                node = kind(self, array_type)
+            except (HloomError, TypeProblem, NoInstance):
+                self.undo(*mark)
+                continue
+            self.match.slots[term_index] = node
+            if all(_holds(compiled(test), self.match) for test in self.asked[term_index]):
+                return node
+            self.match.slots[term_index] = None
+            self.undo(*mark)
+        raise NoValue
+
+    def parameter(self, array_type: TensorType) -> Node:
+        return self.add(self.entry.add_parameter(array_type))
+
+    def number(self, array_type: TensorType) -> Node:
+        """A number in every element."""
+        element, numbers = array_type.dtype, list[complex](_NUMBERS)
+        if element.is_integer:
+            numbers = [*_NUMBERS[:5], *(4, 8, *integer_range(element))]
+        term = ValueTerm("", is_constant=True, is_splat=True, number=self.random.choice(numbers))
+        return self.constant(term, array_type, self.entry)
+
+    def array(self, array_type: TensorType) -> Node:
+        """A constant of several numbers."""
+        return self.constant(ValueTerm("", is_constant=True, is_splat=False), array_type, self.entry)
+
+    def magnitude(self, array_type: TensorType) -> Node:
+        """What is not negative."""
+        operands = [self.parameter(array_type)]
+        return self.add(self.entry.add_apply(OPS["abs"], operands, infer_type(OPS["abs"], [array_type], EMPTY)))
+
+    def repeated(self, array_type: TensorType) -> Node:
+        """A scalar that is no constant, in every element."""
+        scalar = self.parameter(TensorType(array_type.dtype))
+        return self.add(self.entry.add_apply(OPS["broadcast"], (scalar,), array_type, Attributes(dimensions=())))
+
+    def count(self, array_type: TensorType) -> Node:
+        """The indices along a dimension."""
+        if not array_type.rank:
+            raise NoInstance("a scalar has no indices")
+        dim = self.random.randrange(array_type.rank)
+        return self.add(self.entry.add_apply(OPS["iota"], (), array_type, Attributes(iota_dimension=dim)))
+
+    def another(self, array_type: TensorType) -> Node:
+        """A value that is there already."""
+        known = [node for node in self.nodes if node.graph is self.entry and node.type is array_type]
+        if not known:
+            raise NoInstance("none has this type")
+        return self.random.choice(known)
 
     def fitted(self, term: ValueTerm, array_type: TensorType) -> TensorType:
         hints = self.rule.domain.get("values", {}).get(term.name)
@@ -460,6 +529,33 @@ class _Instance:
                 continue
             if not _holds(compiled(test), self.match):
                 raise NoInstance(f"not {test}")
+
+
+_KINDS: Sequence[Callable[[_Instance, TensorType], Node]] = (
+    *(_Instance.parameter,) * 3,
+    *(_Instance.number,) * 6,
+    _Instance.array,
+    _Instance.magnitude,
+    _Instance.repeated,
+    _Instance.count,
+    _Instance.another,
+)
+"""What a value may be that a condition is asked of, as often as it is tried."""
+
+
+def _asked_of_values(
+    pattern: Pattern, conditions: Sequence[tuple[tuple[set[int], set[str]], Expression]]
+) -> dict[int, list[Expression]]:
+    """The values that conditions of a text are about, with those that are about one of them alone."""
+    asked: dict[int, list[Expression]] = {}
+    for (terms, variables), test in conditions:
+        if not any(leaf.operator == "holds" for leaf in test.walk()):
+            continue
+        for term_index in terms:
+            if isinstance(pattern.terms[term_index], ValueTerm):
+                alone = asked.setdefault(term_index, [])
+                alone += [test] if len(terms) == 1 and not variables else []
+    return asked
 
 
 def _holds(test: Callable[[Match], Any], match: Match) -> bool:

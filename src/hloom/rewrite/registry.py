@@ -10,6 +10,8 @@ from hloom.text import HloomError
 
 REGISTERED: dict[str, Callable[..., Any]] = {}
 """Native functions by name. A rule file can call nothing else."""
+OF_USERS: set[str] = set()
+"""The names of those whose result depends on the users of a value: for a value in the making it is not known yet."""
 
 
 class RuleError(HloomError):
@@ -27,7 +29,7 @@ class Origin:
         return f"{self.file}:{self.line}"
 
 
-def register(name: str, function: Callable[..., Any]) -> None:
+def register(name: str, function: Callable[..., Any], *, of_users: bool = False) -> None:
     """Register a native function under a name that rules, including saved ones, may use; raises RuleError if it is
     taken.
     """
@@ -35,6 +37,8 @@ def register(name: str, function: Callable[..., Any]) -> None:
     if known is not None and _location(known) != _location(function):
         raise RuleError(f"a native function named '{name}' is registered already: {_location(known)}")
     REGISTERED[name] = function
+    if of_users:
+        OF_USERS.add(name)
 
 
 def registered(name: str) -> Callable[..., Any]:

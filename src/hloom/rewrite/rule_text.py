@@ -68,12 +68,14 @@ def register_condition(
     *,
     of_root: Requirement | None = None,
     of_operand: Callable[[int], Requirement] | None = None,
+    of_users: bool = False,
 ) -> None:
     """Let texts say `x is NAME`, `NAME` of the root, or `NAME(x, y)`; raises RuleError if the name is taken.
 
-    What the index may test before is derived from `of_root` and `of_operand`, which must be weaker.
+    What the index may test before is derived from `of_root` and `of_operand`, which must be weaker. `of_users` is of
+    conditions that depend on the users of a value.
     """
-    register(f"{_IS}{name}", holds)
+    register(f"{_IS}{name}", holds, of_users=of_users)
     _CONDITIONS[name] = Named(of_root, of_operand)
 
 

@@ -317,7 +317,7 @@ _OF_VALUES: dict[str, tuple[Callable[[Node], bool], Callable[[int], Requirement]
 for _name, (_holds, _required) in _OF_TYPES.items():
     register_condition(_name, _holds, of_root=_required)
 for _name, (_holds, _needed) in _OF_VALUES.items():
-    register_condition(_name, _holds, of_operand=_needed)
+    register_condition(_name, _holds, of_operand=_needed, of_users=_holds is used_once)
 for _name, _relation in {
     "same-type": is_same_type,
     "same-element": is_same_element,
