@@ -58,6 +58,15 @@ def test_the_states_in_order(tmp_path: Path):
     )
 
 
+def test_the_states_of_a_tpu_and_a_gpu_in_order(tmp_path: Path):
+    tpu = {"after_codegen": SECOND, "after_optimizations": SECOND, **dict(list(NAMES.items())[:4])}
+    stages = [row.state.stage for row in timeline_of(dump(tmp_path, tpu, "module_0000.jit_f.cl_1")).rows()]
+    assert stages == [*list(NAMES)[:4], "after_optimizations", "after_codegen"]
+    gpu = {"after_spmd_partitioner": SECOND, **dict(list(NAMES.items())[:4]), "sm_9.0a_gpu_after_optimizations": SECOND}
+    timeline = timeline_of(dump(tmp_path, gpu, "module_0001.jit_g"), module="jit_g")
+    assert [row.state.stage for row in timeline.rows()] == [*list(NAMES)[:4], "sm_9.0a_gpu_after_optimizations"]
+
+
 def test_each_distinct_text_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     loads: list[str] = []
     original = PassState.module

@@ -14,10 +14,12 @@ from hloom.formats.hlo.compression import Limits as Limits
 from hloom.formats.hlo.compression import decompress as decompress
 from hloom.formats.hlo.dump_directory import AFTER as AFTER
 from hloom.formats.hlo.dump_directory import BEFORE as BEFORE
+from hloom.formats.hlo.dump_directory import PARTITIONED as PARTITIONED
 from hloom.formats.hlo.dump_directory import DumpedModule as DumpedModule
 from hloom.formats.hlo.dump_directory import SeveralModules as SeveralModules
 from hloom.formats.hlo.dump_directory import dump_modules as dump_modules
 from hloom.formats.hlo.dump_directory import dumped_module as dumped_module
+from hloom.formats.hlo.dump_directory import stage_rank as stage_rank
 from hloom.formats.hlo.file_io import STDIN as STDIN
 from hloom.formats.hlo.file_io import check_new_folder as check_new_folder
 from hloom.formats.hlo.file_io import read_bytes as read_bytes

@@ -13,16 +13,25 @@ from hloom.text import Display, Displayed, HloomError, unreadable
 
 BEFORE = "before_optimizations"
 AFTER = "after_optimizations"
+PARTITIONED = "after_spmd_partitioner"
 SHORT = {"before": BEFORE, "after": AFTER}
 """Short names of stages."""
 MOST_LISTED = 20
 """The maximum number of modules to list in an error."""
+MOST_DIGITS = 200
+"""The digits of a number in a file's name that are read; XLA writes at most 20, Python refuses 4301."""
 
+_DEVICE = r"(?:sm_\d+(?:\.\d+)?[a-z]?|[A-Za-z][\w:+-]*?)_(?:gpu_)?"
+"""What XLA's compilers put before the last stage: `cpu_`, `gpu_`, `sm_9.0a_gpu_`, `gfx942_gpu_`; TPUs put nothing."""
 _FILE = re.compile(
-    r"(?:\d+\.)?module_(?P<number>\d+)\.(?P<name>.+?)\."
-    rf"(?P<stage>{BEFORE}|(?:\w+_|sm_[\d.]+_\w+_)?{AFTER}|\d{{4,}}\..+)"
+    r"(?:(?P<time>\d+)\.)?module_(?P<number>\d+)(?:\.(?P<name>.+?))??(?:\.cl_\d+)?\."
+    rf"(?P<stage>{BEFORE}|(?:{_DEVICE})?{AFTER}(?:_(?:before|after)_buffer_assignment)?|after_codegen|"
+    rf"{PARTITIONED}|\d{{4,}}\..+)"
     r"\.(?P<format>txt|hlo|hlo\.pb)(?:\.gz|\.zst)?"
 )
+"""The name of a dumped module. `--xla_dump_include_timestamp` puts the time in front; a TPU's compiler adds the change
+list of its build (`cl_933746096`); a module's name is missing where the file's would have over 255 characters
+(xla/service/dump.cc, FilenameFor)."""
 _OTHER = re.compile(r"(?P<name>.+?)\.(?P<format>hlo|txt|hlo\.txt|hlo\.pb|pb)(?:\.gz|\.zst)?")
 _PREFERENCE = {"hlo.pb": 0, "pb": 0, "hlo": 1, "hlo.txt": 1, "txt": 1}
 """If a stage exists in two formats, the proto is preferred: XLA's text elides large constants."""
@@ -41,7 +50,8 @@ class DumpedModule(Displayed):
     """One module at one stage of compilation, in a file.
 
     `stage` is `before_optimizations`, `cpu_after_optimizations`, or the number and names of passes; empty if the file's
-    name does not say. `number` distinguishes modules of the same name: it counts compilations in the process.
+    name does not say. `number` distinguishes modules of the same name: it counts compilations in the process. `name` is
+    empty if the file's name gives only the number.
     """
 
     name: str
@@ -55,7 +65,9 @@ class DumpedModule(Displayed):
     @property
     def label(self) -> str:
         """The module's name with its number, as XLA writes them."""
-        return self.name if self.number is None else f"module_{self.number:04}.{self.name}"
+        if self.number is None:
+            return self.name
+        return f"module_{self.number:04}.{self.name}" if self.name else f"module_{self.number:04}"
 
     @property
     def size(self) -> int:
@@ -79,7 +91,8 @@ class DumpedModule(Displayed):
 def dump_modules(directory: str | os.PathLike[str]) -> list[DumpedModule]:
     """The modules of a directory in order, each with its stages in order; raises HloomError if it is unreadable.
 
-    Lists files named like XLA's dumps; if there are none, all `.hlo`, `.txt` and `.pb` files.
+    Lists files named like XLA's dumps; if there are none, all `.hlo`, `.txt` and `.pb` files. Of files that differ in
+    their timestamps alone, the latest counts.
     """
     root = Path(directory)
     try:
@@ -88,13 +101,14 @@ def dump_modules(directory: str | os.PathLike[str]) -> list[DumpedModule]:
         raise unreadable(root, problem) from None
     matches = [(match, root / name) for name in names if (match := _FILE.fullmatch(name))]
     matches = matches or [(match, root / name) for name in names if (match := _OTHER.fullmatch(name))]
-    chosen: dict[tuple[str, str, str | None], tuple[int, DumpedModule]] = {}
+    chosen: dict[tuple[str, str, str | None], tuple[tuple[int, int], DumpedModule]] = {}
     for match, path in matches:
         groups = match.groupdict()
-        key = (groups["name"], groups.get("stage") or "", groups.get("number"))
-        rank = _PREFERENCE[groups["format"]]
+        key = (groups["name"] or "", groups.get("stage") or "", groups.get("number"))
+        rank = (-int((groups.get("time") or "0")[:MOST_DIGITS]), _PREFERENCE[groups["format"]])
         if path.is_file() and (key not in chosen or rank < chosen[key][0]):
-            chosen[key] = rank, DumpedModule(key[0], key[1], None if key[2] is None else int(key[2]), path)
+            number = None if key[2] is None else int(key[2][:MOST_DIGITS])
+            chosen[key] = rank, DumpedModule(key[0], key[1], number, path)
     return sorted((entry for _, entry in chosen.values()), key=_order)
 
 
@@ -212,6 +226,20 @@ def _stages(stages: Sequence[str]) -> str:
     return ", ".join(named + ([f"{passes} passes between"] if passes else []))
 
 
+def stage_rank(stage: str) -> int:
+    """When XLA writes a stage: before optimisation, after partitioning, between passes, and after the last one."""
+    if stage == BEFORE:
+        return 0
+    if stage == PARTITIONED:
+        return 1
+    if stage.endswith(AFTER):
+        return 4
+    return _AFTER_PASSES.get(stage.removeprefix(AFTER), 2)
+
+
+_AFTER_PASSES = {"_before_buffer_assignment": 3, "_after_buffer_assignment": 5, "after_codegen": 6}
+"""Stages of a TPU's compiler around the one that all compilers write last, observed with libtpu 0.0.42."""
+
+
 def _order(entry: DumpedModule) -> tuple[int, str, int, str]:
-    rank = 0 if entry.stage == BEFORE else 2 if entry.stage.endswith(AFTER) else 1
-    return (-1 if entry.number is None else entry.number, entry.name, rank, entry.stage)
+    return (-1 if entry.number is None else entry.number, entry.name, stage_rank(entry.stage), entry.stage)

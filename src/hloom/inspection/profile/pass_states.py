@@ -19,7 +19,7 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
-from hloom.formats.hlo import DumpedModule, decompress, dump_modules, load, read_bytes
+from hloom.formats.hlo import PARTITIONED, DumpedModule, decompress, dump_modules, load, read_bytes, stage_rank
 from hloom.ir import Module
 from hloom.text import HloomError
 
@@ -75,7 +75,7 @@ def pass_states(directory: str | os.PathLike[str], module: str | None = None) ->
     """
     labels: dict[str, list[DumpedModule]] = {}
     for entry in dump_modules(directory):
-        if entry.stage:
+        if entry.stage and entry.stage != PARTITIONED:  # equal to one of the states between passes
             labels.setdefault(entry.label, []).append(entry)
     passed = {label: entries for label, entries in labels.items() if any(map(_is_between, entries))}
     if not passed:
@@ -109,8 +109,7 @@ def _state(entry: DumpedModule) -> PassState:
 
 
 def _order(state: PassState) -> tuple[int, int, str]:
-    rank = 1 if state.number is not None else 0 if state.stage.startswith("before") else 2
-    return rank, state.number or 0, state.stage
+    return stage_rank(state.stage), state.number or 0, state.stage
 
 
 def _by_size(labels: dict[str, list[DumpedModule]]) -> dict[str, list[DumpedModule]]:
