@@ -120,7 +120,7 @@ def test_instructions_are_the_same_alone_and_in_their_module():
 def test_loop_free_modules_cost_the_same_once_and_in_full():
     for name, _, module in some_modules("before"):
         report = cost(module)
-        if not report.loops and not report.uncounted:  # XLA counts -1 for a custom call
+        if not report.loops and not report.custom_calls:  # XLA counts -1 for a custom call
             assert report.total == report.total_once, name
 
 

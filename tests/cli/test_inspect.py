@@ -42,6 +42,7 @@ KEYS = {
     "largest": list,
     "collectives": list,
     "custom_calls": dict,
+    "custom_call_names": dict,
     "unresolved": list,
     "notes": list,
     "sizes": dict,

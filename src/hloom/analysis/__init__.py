@@ -50,9 +50,11 @@ from hloom.analysis.control_flow import resolved as resolved
 from hloom.analysis.control_flow import with_callees as with_callees
 from hloom.analysis.cost import Conditional as Conditional
 from hloom.analysis.cost import CostReport as CostReport
+from hloom.analysis.cost import CustomCallCost as CustomCallCost
 from hloom.analysis.cost import Loop as Loop
 from hloom.analysis.cost import NodeCost as NodeCost
 from hloom.analysis.cost import cost as cost
+from hloom.analysis.cost import uncounted_text as uncounted_text
 from hloom.analysis.cost_analysis import LOOPED as LOOPED
 from hloom.analysis.cost_analysis import MATHEMATICAL as MATHEMATICAL
 from hloom.analysis.cost_analysis import CostAnalysis as CostAnalysis
@@ -101,6 +103,7 @@ from hloom.analysis.roofline import roofline as roofline
 from hloom.analysis.rules import CostRule as CostRule
 from hloom.analysis.rules import Instruction as Instruction
 from hloom.analysis.rules import cost_rule as cost_rule
+from hloom.analysis.rules import kind_of as kind_of
 from hloom.analysis.rules.contraction import products as products
 from hloom.analysis.scalar_evolution import Frame as Frame
 from hloom.analysis.scalar_evolution import ScalarEvolution as ScalarEvolution

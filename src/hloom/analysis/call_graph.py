@@ -160,6 +160,8 @@ def _call_class(node: Apply, call_graph: CallGraph) -> CostClass:
     flow = flow_of(node)
     if flow is not None and (flow.is_embedded or flow.is_loop):
         return (node,)
+    if node.opcode == "custom-call":  # its target and configuration decide
+        return call_graph.cost_class(node)
     deciding = DECIDING if flow is None else DECIDING | flow.attributes
     values = [_representative(value, call_graph) for name, value in node.attributes.items() if name in deciding]
     types = [call_graph.type_of(operand) for operand in node.operands]

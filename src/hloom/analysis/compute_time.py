@@ -8,6 +8,7 @@ from hloom.analysis.control_flow import callee_of, flow_of
 from hloom.analysis.cost_analysis import CostAnalysis
 from hloom.analysis.cost_properties import Cost
 from hloom.analysis.devices import Device
+from hloom.analysis.rules import custom_call
 from hloom.analysis.sizes import elements, leaf_elements
 from hloom.ir import Apply, DType, Graph, Node, Runs, TensorType, Trait, TupleType, Type, Window, dtype
 from hloom.ops import with_trait
@@ -66,12 +67,26 @@ class ComputeTime:
             return self._work(node, cost) / rate
         if not cost.flops and not cost.transcendentals:
             return 0.0
+        if opcode == "custom-call":
+            return self._called(node, cost)
         if opcode in MATRIX:
             return cost.flops / self.device.matrix_rate(_widest_dtype(node, self._type_of), _is_fast(node))
         flops = _scanned(node, cost.flops) if opcode in SCANS else cost.flops
         seconds = flops / self.device.vector_rate(_widest_dtype(node, self._type_of))
         if cost.transcendentals:
             seconds += cost.transcendentals / self.device.transcendental_rate(opcode)
+        return seconds
+
+    def _called(self, node: Apply, cost: Cost) -> float:
+        """The seconds of a library's call: matrix products at the rate of the types that are multiplied."""
+        work = custom_call(self.analysis.call_graph.instruction(node)).work
+        if work is not None and work.matrix_types:
+            element_type = max(_dtypes(work.matrix_types), key=lambda given: given.bits, default=dtype("f32"))
+            seconds = cost.flops / self.device.matrix_rate(element_type, work.is_fast)
+        else:
+            seconds = cost.flops / self.device.vector_rate(_widest_dtype(node, self._type_of))
+        if cost.transcendentals:
+            seconds += cost.transcendentals / self.device.transcendental_rate("exponential")
         return seconds
 
     def _work(self, node: Apply, cost: Cost) -> float:

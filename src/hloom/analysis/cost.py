@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from hloom.analysis.call_graph import CallGraph, build_call_graph
+from hloom.analysis.call_graph import CallGraph, CostClass, build_call_graph
 from hloom.analysis.collective_cost import CollectiveCost, traffic
 from hloom.analysis.control_flow import callees, is_branch
 from hloom.analysis.cost_analysis import LEAST, LOOPED, MATHEMATICAL, ONCE, CostAnalysis, CostOptions, run_counts
 from hloom.analysis.cost_groups import CostGroups, cost_groups
 from hloom.analysis.cost_properties import ONE, ZERO, Cost
-from hloom.analysis.rules import cost_rule
+from hloom.analysis.rules import CustomCall, cost_rule, custom_call
 from hloom.analysis.size_note import SizeNote, qualifier, size_note, varieties
 from hloom.analysis.tables import Table
 from hloom.analysis.trip_counts import TripCount, find_trip_counts
 from hloom.ir import Apply, Graph, Module, ModuleLike, Runs, as_module
-from hloom.text import Display, Displayed, DisplayTable
+from hloom.text import Display, Displayed, DisplayTable, count_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,22 @@ class NodeCost:
         return self.own.times(self.times)
 
 
+@dataclass(frozen=True, slots=True)
+class CustomCallCost:
+    """The custom calls of one target: a name for people, how many instructions, their cost over one run of the module.
+
+    `problem` says why the FLOPs of some are unknown; empty if all are counted.
+    """
+
+    target: str
+    name: str
+    count: int
+    uncounted: int
+    total: Cost
+    scratch_bytes: int
+    problem: str
+
+
 class CostReport(Displayed):
     """The cost of a module; made by `cost`. Everything is computed on demand."""
 
@@ -72,10 +89,11 @@ class CostReport(Displayed):
         self.call_graph: CallGraph = build_call_graph(module)
         self._trips: dict[Apply, TripCount] = find_trip_counts(self.call_graph, trip_counts)
         self._analyses: dict[CostOptions, CostAnalysis] = {}
+        self._custom_calls: dict[CostClass, CustomCall] = {}
 
     def __repr__(self) -> str:
-        note = f"; {self.sizes}" if self.sizes else ""
-        return f"<cost of {self.module.name}: {self.sizes.qualifier}{self.total}{note}>"
+        note = f"; {self.omissions}" if self.omissions else ""
+        return f"<cost of {self.module.name}: {self.qualifier}{self.total}{note}>"
 
     def display(self) -> Display:
         totals = [
@@ -87,6 +105,11 @@ class CostReport(Displayed):
         tables = [DisplayTable("totals", columns, totals, len(totals)), self.by("opcode").as_display("by opcode")]
         loops = [(loop.name, loop.computation, loop.trips, loop.source) for loop in self.loops]
         tables.append(DisplayTable("loops", ("loop", "computation", "runs", "how known"), loops, len(loops)))
+        calls = [
+            (call.target, call.name, call.count, *_numbers(call.total), call.problem) for call in self.custom_calls
+        ]
+        columns = ("target", "name", "calls", "flops", "transcendentals", "bytes accessed", "not counted because")
+        tables.append(DisplayTable("custom calls", columns, calls, len(calls)))
         uncounted = [(name,) for name in self.uncounted]
         tables.append(DisplayTable("not counted", ("instruction",), uncounted, len(uncounted)))
         return Display(repr(self), tables, 'report.by("scope", depth=2)')
@@ -95,6 +118,22 @@ class CostReport(Displayed):
     def sizes(self) -> SizeNote:
         """What the figures omit or assume because dimensions have no size; false if all have one."""
         return size_note(self.module)
+
+    @property
+    def is_lower_bound(self) -> bool:
+        """Whether instructions are left out of the totals, or dimensions without a bound count as 0."""
+        return bool(self.uncounted or self.sizes.unbounded_count)
+
+    @property
+    def qualifier(self) -> str:
+        """The word before a total: "at least" if a cost or a size is unknown, "at most" if bounds count as sizes."""
+        is_bounded = bool(self.sizes.bounded_count)
+        return qualifier(("unbounded" if self.is_lower_bound else "", "bounded" if is_bounded else ""))
+
+    @cached_property
+    def omissions(self) -> str:
+        """What the totals omit or assume; empty if everything is counted."""
+        return "; ".join(filter(None, (str(self.sizes), uncounted_text(self.uncounted_kinds))))
 
     @property
     def total(self) -> Cost:
@@ -150,11 +189,52 @@ class CostReport(Displayed):
 
         Also instructions of a fragment that need the types of missing operands.
         """
-        unknown = [node for node in self._running() if self._is_uncounted(node)]
-        return tuple(node.name for node in (*unknown, *self.call_graph.computed))
+        return tuple(node.name for node in self._uncounted)
+
+    @cached_property
+    def uncounted_kinds(self) -> Mapping[str, int]:
+        """How many instructions are not counted, by the target of custom calls and the opcode of others."""
+        return dict(Counter(map(_kind_name, self._uncounted)).most_common())
+
+    @cached_property
+    def custom_calls(self) -> tuple[CustomCallCost, ...]:
+        """The custom calls that run, by target, those with most FLOPs first."""
+        groups: dict[str, list[tuple[Apply, CustomCall]]] = {}
+        for node in self._running():
+            if node.opcode == "custom-call":
+                call = self.custom_call(node)
+                groups.setdefault(call.target, []).append((node, call))
+        looped = self.analysis(LOOPED)
+        lines = [
+            CustomCallCost(
+                target,
+                calls[0][1].name,
+                len(calls),
+                sum(call.work is None for _, call in calls),
+                sum((looped.own(node).times(self._runs[node.graph]) for node, _ in calls), ZERO),
+                max(call.scratch_bytes for _, call in calls),
+                next((call.problem for _, call in calls if call.problem), ""),
+            )
+            for target, calls in groups.items()
+        ]
+        return tuple(sorted(lines, key=lambda line: (-line.total.flops, -line.total.bytes_accessed, line.target)))
+
+    def custom_call(self, node: Apply) -> CustomCall:
+        """What a custom call does and costs, as far as its target is known."""
+        cost_class = self.call_graph.cost_class(node)
+        known = self._custom_calls.get(cost_class)
+        if known is None:
+            known = self._custom_calls[cost_class] = custom_call(self.call_graph.instruction(node))
+        return known
+
+    @cached_property
+    def _uncounted(self) -> tuple[Apply, ...]:
+        return (*filter(self._is_uncounted, self._running()), *self.call_graph.computed)
 
     def _is_uncounted(self, node: Apply) -> bool:
-        if node.opcode == "custom-call" or not node.has_row or cost_rule(node.op) is None:
+        if node.opcode == "custom-call":
+            return self.custom_call(node).work is None
+        if not node.has_row or cost_rule(node.op) is None:
             return True
         untyped = self.analysis(LOOPED).untyped
         return bool(untyped) and self.call_graph.cost_class(node) in untyped
@@ -229,7 +309,14 @@ class CostReport(Displayed):
                 }
                 for conditional in self.conditionals
             ],
+            "is_lower_bound": self.is_lower_bound,
             "uncounted": list(self.uncounted),
+            "uncounted_kinds": dict(self.uncounted_kinds),
+            "custom_calls": [
+                {"target": call.target, "name": call.name, "count": call.count, "uncounted": call.uncounted}
+                | {**call.total.to_json(), "scratch_bytes": call.scratch_bytes, "problem": call.problem}
+                for call in self.custom_calls
+            ],
             "traffic": [
                 {name: getattr(transfer, name) for name in CollectiveCost.__slots__}
                 for transfer in self.collective_costs
@@ -301,6 +388,23 @@ def cost(module: ModuleLike, *, trip_counts: Mapping[str, int] | None = None, un
     """
     module = as_module(module)
     return CostReport(module, trip_counts or {}, unknown_trips)
+
+
+def uncounted_text(kinds: Mapping[str, int], most: int = 5) -> str:
+    """What totals leave out, with the numbers of its kinds: "without 3 instructions of unknown cost: 2 mine, 1 f".
+    """
+    if not kinds:
+        return ""
+    named = [f"{count:,} {name}" for name, count in list(kinds.items())[:most]]
+    if len(kinds) > most:
+        named.append(f"{sum(list(kinds.values())[most:]):,} others")
+    return f"without {count_text(sum(kinds.values()), 'instruction')} of unknown cost: {', '.join(named)}"
+
+
+def _kind_name(node: Apply) -> str:
+    if node.opcode != "custom-call":
+        return node.opcode
+    return str(node.attributes.get("custom_call_target") or "custom-call")
 
 
 def _body_cost(analysis: CostAnalysis, node: Apply) -> Cost:

@@ -117,8 +117,8 @@ class Roofline(Displayed):
         self._graphs: dict[Graph, list[KernelWork]] = {}
 
     def __repr__(self) -> str:
-        sizes = self.report.sizes
-        time = f"{sizes.qualifier}{self.seconds:.3g} s{f'; {sizes}' if sizes else ''}"
+        note = self.report.omissions
+        time = f"{self.report.qualifier}{self.seconds:.3g} s{f'; {note}' if note else ''}"
         return f"<roofline of {self.report.module.name} on {self.device.name}: {time}>"
 
     def display(self) -> Display:
@@ -202,7 +202,9 @@ class Roofline(Displayed):
             "start_seconds": self.device.start_seconds,
             "bounds": self.bounds(),
             "unknown_loops": [loop.name for loop in self.report.unknown_loops],
+            "is_lower_bound": self.report.is_lower_bound,
             "uncounted": list(self.report.uncounted),
+            "uncounted_kinds": dict(self.report.uncounted_kinds),
             "instructions": [timing.to_json() for timing in self.timings],
         }
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from heapq import nlargest
 from typing import Any
 
+from hloom.analysis.rules import kind_of
 from hloom.analysis.size_note import ALL_KNOWN, SizeNote, size_note
 from hloom.ir import (
     Graph,
@@ -98,6 +99,7 @@ class Summary(Displayed):
     largest: tuple[Tensor, ...]
     collectives: tuple[CollectiveCount, ...]
     custom_calls: Mapping[str, int]
+    custom_call_names: Mapping[str, str]
     unresolved: tuple[str, ...]
     notes: tuple[str, ...]
     sizes: SizeNote = ALL_KNOWN
@@ -108,13 +110,14 @@ class Summary(Displayed):
 
     def display(self) -> Display:
         largest = [(tensor.name, tensor.opcode, tensor.type, tensor.bytes) for tensor in self.largest]
-        opcodes, custom_calls = list(self.opcodes.items()), list(self.custom_calls.items())
+        opcodes = list(self.opcodes.items())
+        custom_calls = [(target, self.custom_call_names.get(target, ""), n) for target, n in self.custom_calls.items()]
         sent = [(collective.opcode, collective.count, collective.bytes) for collective in self.collectives]
         tables = (
             DisplayTable("opcodes", ("opcode", "instructions"), opcodes, len(opcodes)),
             DisplayTable("largest results", ("instruction", "opcode", "type", "bytes"), largest, len(largest)),
             DisplayTable("collectives", ("opcode", "instructions", "bytes"), sent, len(sent)),
-            DisplayTable("custom calls", ("target", "instructions"), custom_calls, len(custom_calls)),
+            DisplayTable("custom calls", ("target", "name", "instructions"), custom_calls, len(custom_calls)),
             DisplayTable("unresolved", ("name",), [(name,) for name in self.unresolved], len(self.unresolved)),
         )
         return Display(f"<summary of {self}>", tables)
@@ -138,6 +141,7 @@ def inspect(module: ModuleLike) -> Summary:
     opcodes = Counter(node.opcode for node in nodes)
     constants = [(node, literal) for node in nodes if (literal := node.literal) is not None]
     calls, reached = _calls(entry)
+    custom_calls = dict(_custom_calls(nodes).most_common())
     outputs = list(entry.output.type.leaves()) if entry.output is not None and entry.output.type is not None else []
     return Summary(
         name=module.name,
@@ -162,7 +166,8 @@ def inspect(module: ModuleLike) -> Summary:
         unreached=tuple(graph.name for graph in module.graphs if graph not in reached),
         largest=_largest(nodes, sizes),
         collectives=_collectives(nodes, sizes),
-        custom_calls=dict(_custom_calls(nodes).most_common()),
+        custom_calls=custom_calls,
+        custom_call_names={target: kind.name for target in custom_calls if (kind := kind_of(target)) is not None},
         unresolved=tuple(str(name) for name in module.unresolved),
         notes=tuple(module.notes),
         sizes=size_note(module),

@@ -10,7 +10,7 @@ import click
 from rich.console import RenderableType
 from rich.table import Table
 
-from hloom.analysis import BY, CollectiveCost, Conditional, Cost, CostReport, Loop, cost
+from hloom.analysis import BY, CollectiveCost, Conditional, Cost, CostReport, CustomCallCost, Loop, cost
 from hloom.analysis import Table as Rows
 from hloom.cli.input import note_whole_program, progress, read_program
 from hloom.cli.options import (
@@ -34,6 +34,8 @@ from hloom.text import byte_text, percent_text
 
 FLAME_GRAPH = ".speedscope.json"
 """The suffix of a file that holds a flame graph."""
+ONCE_ROW = "loops once, as in XLA"
+"""The total that XLA's own analysis gives: it counts nothing for custom calls."""
 MOST_LINES = 30
 """How many groups, loops and transfers are shown, unless told otherwise."""
 
@@ -111,6 +113,8 @@ def tables(report: CostReport, groups: Rows, top: int = MOST_LINES) -> Iterator[
         yield _loops(report.loops, report.unknown_trips, top, report.sizes.qualifier)
     if report.conditionals:
         yield _conditionals(report.conditionals, top, report.sizes.qualifier)
+    if report.custom_calls:
+        yield _custom_calls(report.custom_calls, top, report.sizes.qualifier)
     if report.collective_costs:
         yield _traffic(report.collective_costs, top, report.sizes.qualifier)
     if report.uncounted:
@@ -120,19 +124,21 @@ def tables(report: CostReport, groups: Rows, top: int = MOST_LINES) -> Iterator[
 
 def _totals(report: CostReport) -> Table:
     sizes = report.sizes
-    title = f"totals, {sizes}" if sizes else "totals"
+    title = f"totals, {report.omissions}" if report.omissions else "totals"
     table = new_table(title, "method", ">flops", ">transcendentals", ">bytes accessed")
     lines: list[tuple[str, Cost]] = [
         ("loops per iteration", report.total),
-        ("loops once, as in XLA", report.total_once),
+        (ONCE_ROW, report.total_once),
         ("mathematically", report.mathematical),
     ]
     if report.minimum != report.total:
         lines.append(("cheapest branches", report.minimum))
     for name, total in lines:
         counts = (f"{max(total.flops, 0):,}", f"{total.transcendentals:,}")  # XLA counts -1 for a custom call
-        cells = (*counts, byte_text(max(total.bytes_accessed, 0)))
-        table.add_row(name, *(f"{sizes.qualifier}{cell}" for cell in cells))
+        accessed = f"{sizes.qualifier}{byte_text(max(total.bytes_accessed, 0))}"
+        is_partial = name == ONCE_ROW and any(call.total.flops for call in report.custom_calls)
+        least = report.qualifier or ("at least " if is_partial else "")  # XLA counts no custom call
+        table.add_row(name, *(f"{least}{count}" for count in counts), accessed)
     return table
 
 
@@ -167,6 +173,18 @@ def _conditionals(conditionals: Sequence[Conditional], top: int, least: str) -> 
         numbers = (f"{least}{count}" for count in counts)
         table.add_row(conditional.name, cut(conditional.computation, 40), cut(name, 40), *numbers)
     add_rest(table, len(lines), top)
+    return table
+
+
+def _custom_calls(calls: Sequence[CustomCallCost], top: int, least: str) -> Table:
+    table = new_table("custom calls", "target", "what it is", ">calls", ">flops", ">bytes accessed", "not counted")
+    for call in calls[:top]:
+        flops = f"{least}{call.total.flops:,}" if call.uncounted < call.count else ""
+        accessed = f"{least}{byte_text(call.total.bytes_accessed)}"
+        names = (cut(call.target, 40), "" if call.name == call.target else call.name)
+        few = f"{call.uncounted:,} of them: " if 0 < call.uncounted < call.count else ""
+        table.add_row(*names, f"{call.count:,}", flops, accessed, f"{few}{call.problem}")
+    add_rest(table, len(calls), top)
     return table
 
 

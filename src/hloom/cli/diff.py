@@ -194,11 +194,14 @@ def _cells(node: Node) -> tuple[Text, Text]:
 def _costs(costs: CostDifference, limit: int, before: Module, after: Module) -> Iterator[RenderableType]:
     title = f"costs (times on {costs.device}; memory schedules: {costs.before.schedule}, {costs.after.schedule})"
     notes = {name: size_note(module) for name, module in (("before", before), ("after", after))}
-    title += "".join(f"; {name}: {note}" for name, note in notes.items() if note)
+    counted = {"before": costs.before, "after": costs.after}
+    title += "".join(f"; {name}: {side.omissions}" for name, side in counted.items() if side.omissions)
     table = new_table(title, "metric", ">before", ">after", ">change")
     for row in costs.totals():
-        sides = [f"{note.qualifier}{_figure(row['figure'], row[name])}" for name, note in notes.items()]
-        roughly = "roughly " if any(notes.values()) else ""
+        is_counted = row["figure"] in ("flops", "seconds")  # bytes are known of instructions that are not
+        least = {name: side.qualifier if is_counted else notes[name].qualifier for name, side in counted.items()}
+        sides = [f"{least[name]}{_figure(row['figure'], row[name])}" for name in notes]
+        roughly = "roughly " if any(least.values()) else ""
         numbers = [*sides, f"{roughly}{_figure(row['figure'], row['change'])}"]
         table.add_row(row["figure"], *numbers)
     yield table

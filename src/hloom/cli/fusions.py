@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -23,7 +23,7 @@ from hloom.cli.options import (
     top_option,
 )
 from hloom.cli.tables import add_rest, cut, new_table, write_report
-from hloom.passes.fusion import FusionReport, FusionRow, counted, fusions
+from hloom.passes.fusion import FusionReport, FusionRow, LibraryCalls, counted, fusions
 from hloom.text import byte_text, percent_text, time_text
 
 MOST_LINES = 20
@@ -83,6 +83,8 @@ def _tables(report: FusionReport, sort: str, top: int) -> Iterator[RenderableTyp
         yield _fusions(sorted(report.fusions, key=SORTS[sort]), report.seconds, top)
     else:
         yield NO_FUSIONS + "\n"
+    if report.library_calls:
+        yield _library_calls(report.library_calls, top)
     if report.missed:
         yield _missed(report, top)
     yield ESTIMATE
@@ -107,6 +109,16 @@ def _fusions(rows: list[FusionRow], seconds: float, top: int) -> Table:
             cut(counted(row.sources, 2), 40),
         )
     add_rest(table, len(rows), top)
+    return table
+
+
+def _library_calls(calls: Sequence[LibraryCalls], top: int) -> Table:
+    table = new_table("custom calls", "target", "what it is", ">calls", ">time", "not counted")
+    for call in calls[:top]:
+        names = (cut(call.target, 40), "" if call.name == call.target else call.name)
+        least = "at least " if call.problem else ""
+        table.add_row(*names, f"{call.count:,}", f"{least}{time_text(call.seconds)}", call.problem)
+    add_rest(table, len(calls), top)
     return table
 
 

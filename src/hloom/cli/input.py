@@ -155,7 +155,8 @@ def _counts(listed: DumpedModule) -> tuple[str, str]:
 
     try:
         module = load(listed.path)
-        return f"{module.node_count:,}", f"{max(cost(module).total.flops, 0):,}"
+        report = cost(module)
+        return f"{module.node_count:,}", f"{report.qualifier}{max(report.total.flops, 0):,}"
     except HloomError:
         return "", ""
 

@@ -64,7 +64,7 @@ def tables(report: Summary, limit: int | None = MOST_LINES) -> Iterator[Renderab
     if report.collectives:
         yield _collectives(report)
     if report.custom_calls:
-        yield _counts("custom calls", report.custom_calls, limit)
+        yield _custom_calls(report, limit)
     for title, lines in (("unreached", report.unreached), ("unresolved", report.unresolved), ("notes", report.notes)):
         if lines:
             yield _lines(title, lines, limit)
@@ -107,6 +107,17 @@ def _counts(title: str, counts: Mapping[str, int], limit: int | None) -> Table:
     if len(shown) < len(counts):
         rest = sum(counts.values()) - sum(count for _, count in shown)
         table.add_row(f"{len(counts) - len(shown)} more", f"{rest:,}", style="dim")
+    return table
+
+
+def _custom_calls(report: Summary, limit: int | None) -> Table:
+    table = new_table("custom calls", "target", "what it is", ">count")
+    shown = list(report.custom_calls.items())[:limit]
+    for target, count in shown:
+        table.add_row(target, report.custom_call_names.get(target, ""), f"{count:,}")
+    if len(shown) < len(report.custom_calls):
+        rest = sum(report.custom_calls.values()) - sum(count for _, count in shown)
+        table.add_row(f"{len(report.custom_calls) - len(shown)} more", "", f"{rest:,}", style="dim")
     return table
 
 

@@ -121,7 +121,7 @@ def _cells(row: StateRow) -> list[Text]:
     least = figures.sizes.qualifier
     numbers = [
         f"{figures.instructions:,}",
-        "" if figures.flops is None else f"{least}{figures.flops:,}",
+        "" if figures.flops is None else f"{figures.flops_qualifier}{figures.flops:,}",
         "" if figures.peak_bytes is None else f"{least}{byte_text(figures.peak_bytes)} ({figures.schedule})",
     ]
     return [Text(cell) for cell in (*cells, *numbers, collectives, _changes(row))]

@@ -135,8 +135,8 @@ def command(
 
 def tables(report: Roofline, groups: Rows | None, top: int = MOST_LINES) -> Iterator[RenderableType]:
     """The report as tables and a plot, each table of at most `top` lines."""
-    sizes = f": {report.report.sizes}" if report.report.sizes else ""
-    yield Text(f"{report.report.module.name} on {report.device.title}{sizes}\n", style="bold")
+    omissions = f": {report.report.omissions}" if report.report.omissions else ""
+    yield Text(f"{report.report.module.name} on {report.device.title}{omissions}\n", style="bold")
     yield _totals(report)
     yield _instructions(report.timings, report.seconds, top) if groups is None else _groups(groups, report.seconds, top)
     if plotted(report):
@@ -146,16 +146,16 @@ def tables(report: Roofline, groups: Rows | None, top: int = MOST_LINES) -> Iter
     if unknown:
         yield f"loops with a data-dependent trip count: {', '.join(unknown[:5])}; set it with --trips"
     if report.report.uncounted:
-        yield f"not counted: {len(report.report.uncounted):,} custom calls or unknown instructions"
+        yield "instructions of unknown cost take the time of reading their operands and writing their results"
 
 
 def _totals(report: Roofline) -> Table:
     table = new_table("time", "bound by", ">time", ">%")
     start = report.device.start_seconds
     for name, seconds in [*report.bounds().items(), *([("start", start)] if start else [])]:
-        least = report.report.sizes.qualifier if name != "start" and seconds else ""
+        least = report.report.qualifier if name != "start" and seconds else ""
         table.add_row(name, f"{least}{time_text(seconds)}", percent_text(seconds, report.seconds))
-    table.add_row("total (estimate)", f"{report.report.sizes.qualifier}{time_text(report.seconds)}", "")
+    table.add_row("total (estimate)", f"{report.report.qualifier}{time_text(report.seconds)}", "")
     return table
 
 

@@ -60,19 +60,19 @@ def _exact_ragged_dot(instruction: Instruction, callee_cost: CalleeCosts) -> Cos
 
 
 def _convolution(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
-    return Cost(FMA * _products(instruction), 0, instruction.accessed)
+    return Cost(FMA * convolution_products(instruction), 0, instruction.accessed)
 
 
 def _exact_convolution(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
-    return Cost(_fma(instruction) * _products(instruction), 0, instruction.accessed)
+    return Cost(_fma(instruction) * convolution_products(instruction), 0, instruction.accessed)
 
 
 def products(node: Apply) -> int:
     """The number of products in a convolution, without those on padding and dilation holes."""
-    return _products(instruction_of(node))
+    return convolution_products(instruction_of(node))
 
 
-def _products(instruction: Instruction) -> int:
+def convolution_products(instruction: Instruction) -> int:
     """The products of a convolution for which both factors exist: padding and dilation holes are skipped."""
     labels = instruction.attribute("dim_labels")
     window = instruction.attribute("window") or Window()

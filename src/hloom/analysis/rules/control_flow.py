@@ -54,18 +54,8 @@ def _tuple(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
     return Cost(bytes_accessed=shape_bytes(instruction.result))
 
 
-def _custom_call(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
-    return Cost(flops=-1, bytes_accessed=-1)
-
-
 rules("map", _map)
 rules("fusion", _fusion)
 rules("get-tuple-element after-all add-dependency domain", nothing)
 rules("tuple", _tuple, nothing, because=POINTERS)
 rules("opt-barrier async-update async-done", moves, nothing, because=POINTERS)
-rules(
-    "custom-call",
-    _custom_call,
-    moves,
-    because="XLA counts minus one, for unknown; only operands and result are known",
-)

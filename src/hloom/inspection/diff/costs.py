@@ -26,6 +26,10 @@ class ModuleCosts:
     schedule: str = ""
     vague: frozenset[str] = frozenset()
     """The groups whose figures leave out or assume sizes that vary."""
+    qualifier: str = ""
+    """The word before FLOPs and seconds: "at least" if an instruction is not counted or a size is unknown."""
+    omissions: str = ""
+    """What the figures omit or assume."""
 
 
 def module_costs(module: Module, device: Device, by: str, depth: int | None) -> ModuleCosts:
@@ -72,7 +76,7 @@ def module_costs(module: Module, device: Device, by: str, depth: int | None) -> 
         runs[opcode] = runs.get(opcode, 0) + transfer.times
     sent = sum(row[4] for row in groups.values())
     total = (max(report.total.flops, 0), max(report.total.bytes_accessed, 0), times.seconds, buffers.peak, sent)
-    return ModuleCosts(total, groups, runs, buffers.schedule, frozenset(vague))
+    return ModuleCosts(total, groups, runs, buffers.schedule, frozenset(vague), report.qualifier, report.omissions)
 
 
 def _namer(module: Module, by: str, depth: int | None) -> Callable[[Node], str]:

@@ -107,6 +107,7 @@ class ModuleDiff(Displayed):
                 "device": costs.device,
                 "by": costs.by,
                 "totals": costs.totals().to_json(),
+                "omissions": {"before": costs.before.omissions, "after": costs.after.omissions},
                 "collectives": costs.collectives().to_json(),
                 "groups": costs.groups().to_json(),
             }

@@ -84,6 +84,8 @@ def panel_of_changes(difference: ModuleDiff) -> Record:
     }
     if isinstance(costs, CostDifference):
         panel["totals"] = [list(row) for row in costs.totals().rows]
+        omitted = {"before": costs.before.omissions, "after": costs.after.omissions}
+        panel["notes"] = [clean(f"{name}: {omissions}") for name, omissions in omitted.items() if omissions]
         groups = costs.groups().top(MOST_CHANGES)
         figures = [column for column in groups.columns[1:] if column != "sizes"]
         panel["groups"] = [

@@ -15,6 +15,7 @@ from hloom.analysis import (
     awaits_partitioning,
     build_call_graph,
     roofline,
+    uncounted_text,
 )
 from hloom.inspection.page.numerics import ValueStatistics
 from hloom.inspection.profile import Measurement
@@ -123,8 +124,8 @@ def _add_costs(
         names = ", ".join(unknown[:5])
         result.notes.append(f"loops whose trip counts the data decide count {unknown_trips} times: {names}")
     if estimate.report.uncounted:
-        count = len(estimate.report.uncounted)
-        result.notes.append(f"not counted: {count:,} custom calls, unknown instructions or operands")
+        omitted = uncounted_text(estimate.report.uncounted_kinds)
+        result.notes.append(f"FLOPs and times are at least what is shown: {omitted}")
 
 
 def _add_memory(result: Figures, nodes: Mapping[tuple[str, str], Node]) -> None:

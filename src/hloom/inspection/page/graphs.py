@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from hloom.analysis import VIEWS, ScopePath, ScopePaths, scopes
+from hloom.analysis import VIEWS, ScopePath, ScopePaths, kind_of, scopes
 from hloom.formats.hlo import PrintOptions, print_node
 from hloom.inspection.page.figures import Figures
 from hloom.inspection.page.groups import MOST_MEMBERS, MOST_SHOWN_FIRST, group_paths, level_name
@@ -231,6 +231,9 @@ class _Exporter:
         value = constant_text(node)
         if value:
             texts["value"] = value
+        kind = kind_of(str(node.attributes.get("custom_call_target"))) if node.opcode == "custom-call" else None
+        if kind is not None:
+            texts["library_call"] = kind.name
         fields = metadata_fields(node.raw_metadata) if node.raw_metadata is not None else {}
         if "op_name" in fields:
             texts["op_name"] = shorten(str(fields["op_name"]), LONGEST_LINE)

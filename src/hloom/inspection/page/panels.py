@@ -41,6 +41,7 @@ def _totals(numbers: Figures) -> Record:
         total = numbers.roofline.report.total
         totals = {
             "FLOPs": max(total.flops, 0),
+            "is_lower_bound": numbers.roofline.report.is_lower_bound,
             "bytes accessed": max(total.bytes_accessed, 0),
             "seconds": numbers.roofline.seconds,
             "device": numbers.roofline.device.title,

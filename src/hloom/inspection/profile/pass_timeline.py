@@ -43,6 +43,7 @@ class StateRow:
             "changed": self.is_changed,
             "instructions": figures and figures.instructions,
             "flops": figures and figures.flops,
+            "flops_qualifier": figures and figures.flops_qualifier.strip(),
             "peak_bytes": figures and figures.peak_bytes,
             "schedule": figures and figures.schedule,
             "collectives": figures and figures.collectives,

@@ -28,6 +28,8 @@ class StateFigures:
     problem: str = ""
     schedule: str = ""
     sizes: SizeNote = ALL_KNOWN
+    flops_qualifier: str = ""
+    """The word before the FLOPs: "at least" if an instruction is not counted or a size is unknown."""
 
     @property
     def instructions(self) -> int:
@@ -49,4 +51,5 @@ def figures_of(module: Module) -> StateFigures:
         opcode = transfer.opcode.removesuffix("-start")
         collectives[opcode] = collectives.get(opcode, 0) + transfer.times
     flops = max(report.total.flops, 0)
-    return StateFigures(opcodes, flops, peak, collectives, schedule=schedule, sizes=report.sizes)
+    vague = {"sizes": report.sizes, "flops_qualifier": report.qualifier}
+    return StateFigures(opcodes, flops, peak, collectives, schedule=schedule, **vague)

@@ -12,6 +12,7 @@ from hloom.passes.fusion.cluster import cluster as cluster
 from hloom.passes.fusion.cluster import clustered as clustered
 from hloom.passes.fusion.fusion_report import FusionReport as FusionReport
 from hloom.passes.fusion.fusion_report import FusionRow as FusionRow
+from hloom.passes.fusion.fusion_report import LibraryCalls as LibraryCalls
 from hloom.passes.fusion.fusion_report import MissedFusion as MissedFusion
 from hloom.passes.fusion.fusion_report import counted as counted
 from hloom.passes.fusion.fusion_report import fusions as fusions

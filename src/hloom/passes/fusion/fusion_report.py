@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from hloom.analysis import (
@@ -17,6 +17,7 @@ from hloom.analysis import (
     ComputeTime,
     CostReport,
     Device,
+    Roofline,
     Timing,
     as_device,
     cost,
@@ -98,12 +99,26 @@ class MissedFusion:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class LibraryCalls:
+    """The custom calls of one target: their name for people, how many instructions, and the seconds of all their runs.
+
+    `problem` says why the FLOPs of some are unknown: then the seconds are at least those of reading and writing.
+    """
+
+    target: str
+    name: str
+    count: int
+    seconds: float
+    problem: str
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class FusionReport(Displayed):
     """The fusions of a module on a device, slowest first; made by `fusions`.
 
     `kernel_seconds` are those of all that kernels of the model may hold, in all runs: of fusions, and of instructions
-    that are in none.
+    that are in none. `library_calls` are the custom calls, which no kernel of the model may hold.
     """
 
     module: Module
@@ -111,6 +126,7 @@ class FusionReport(Displayed):
     fusions: tuple[FusionRow, ...]
     missed: tuple[MissedFusion, ...]
     kernel_seconds: float
+    library_calls: tuple[LibraryCalls, ...] = ()
 
     def __repr__(self) -> str:
         return f"<{len(self.fusions)} fusions of {self.module.name} on {self.device.name}: {self.seconds:.3g} s>"
@@ -118,10 +134,12 @@ class FusionReport(Displayed):
     def display(self) -> Display:
         rows = [(row.node.name, counted(row.opcodes), row.read, row.written, row.total) for row in self.fusions]
         pairs = [(pair.first.name, pair.second.name, pair.saved, pair.obstacle) for pair in self.missed]
+        calls = [(call.target, call.name, call.count, call.seconds, call.problem) for call in self.library_calls]
         columns = ("fusion", "holds", "reads", "writes", "seconds")
         tables = (
             DisplayTable("fusions", columns, rows, len(rows)),
             DisplayTable("missed", ("first", "second", "seconds saved", "why not"), pairs, len(pairs)),
+            DisplayTable("library calls", ("target", "name", "calls", "seconds", "not counted"), calls, len(calls)),
         )
         return Display(repr(self), tables)
 
@@ -140,6 +158,7 @@ class FusionReport(Displayed):
             "kernel_seconds": self.kernel_seconds,
             "fusions": [row.to_json() for row in self.fusions],
             "missed": [pair.to_json() for pair in self.missed],
+            "library_calls": [asdict(call) for call in self.library_calls],
         }
 
 
@@ -150,7 +169,8 @@ def fusions(module: ModuleLike, device: Device | str = "cpu") -> FusionReport:
     """
     module = as_module(module)
     chosen = as_device(device)
-    timings = {timing.node: timing for timing in roofline(module, chosen).timings}
+    estimate = roofline(module, chosen)
+    timings = {timing.node: timing for timing in estimate.timings}
     opened = _Opened(module)
     opened.open()
     costs = cost(opened.copy)
@@ -164,7 +184,22 @@ def fusions(module: ModuleLike, device: Device | str = "cpu") -> FusionReport:
         seconds += computation.seconds()
     rows.sort(key=lambda row: (-row.total, row.node.name))
     missed.sort(key=lambda pair: (bool(pair.obstacle), -pair.saved, pair.first.name, pair.second.name))
-    return FusionReport(module, chosen, tuple(rows), tuple(missed), seconds)
+    return FusionReport(module, chosen, tuple(rows), tuple(missed), seconds, _library_calls(estimate))
+
+
+def _library_calls(estimate: Roofline) -> tuple[LibraryCalls, ...]:
+    """The custom calls that take time, those that take most first."""
+    seconds: dict[str, float] = {}
+    for timing in estimate.timings:
+        if timing.node.opcode == "custom-call":
+            target = estimate.report.custom_call(timing.node).target
+            seconds[target] = seconds.get(target, 0.0) + timing.total
+    calls = [
+        LibraryCalls(call.target, call.name, call.count, seconds[call.target], call.problem)
+        for call in estimate.report.custom_calls
+        if call.target in seconds
+    ]
+    return tuple(sorted(calls, key=lambda call: (-call.seconds, call.target)))
 
 
 class _Opened:

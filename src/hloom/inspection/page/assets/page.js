@@ -333,7 +333,7 @@
   }
   const totals = summary.totals;
   bar.append(element("span", { class: "totals", textContent: [`${summary.instructions.toLocaleString()} instructions`,
-    totals.FLOPs == null ? "" : countText(totals.FLOPs) + "FLOP", totals.seconds == null ? "" : `${timeText(totals.seconds)} on ${totals.device}`,
+    totals.FLOPs == null ? "" : (totals.is_lower_bound ? "at least " : "") + countText(totals.FLOPs) + "FLOP", totals.seconds == null ? "" : `${timeText(totals.seconds)} on ${totals.device}`,
     totals["peak memory"] == null ? "" : byteText(totals["peak memory"]) + " at the peak"].filter(Boolean).join(" · ") }));
   page.append(bar, main);
   shadow.append(page);
