@@ -142,6 +142,22 @@ def test_what_a_page_holds():
     assert attributes["flops"] == f"{64 * 32 * 16 * 2:,}"
 
 
+def test_calls_of_libraries_are_named_and_others_make_the_total_at_least():
+    text = """ENTRY main {
+      x = f32[8,8] parameter(0)
+      l = (f32[8,8], s32[]) custom-call(x), custom_call_target="lapack_spotrf_ffi"
+      y = f32[8,8] get-tuple-element(l), index=0
+      ROOT m = f32[8,8] custom-call(y), custom_call_target="mine"
+    }"""
+    page = blocks(parse(text))
+    assert page.summary["totals"]["FLOPs"] == 171 and page.summary["totals"]["is_lower_bound"]
+    note = "FLOPs and times are at least what is shown: without 1 instruction of unknown cost: 1 mine"
+    assert note in page.summary["notes"]
+    (graph,) = page.packed("graphs")
+    call = next(node for node in graph["nodes"] if node["id"] == "main/l")
+    assert {"key": "library_call", "value": "Cholesky factorization"} in call["attrs"]
+
+
 def test_the_same_module_makes_the_same_page():
     assert page_text(parse(STEP)) == page_text(parse(STEP))
 

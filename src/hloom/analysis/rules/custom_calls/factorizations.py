@@ -177,18 +177,16 @@ def _sparse_product(instruction: Instruction, config: CallConfig) -> CallWork:
     return CallWork(2 * elements(values) * columns * complexity)
 
 
-def _routine(names: str, what: str, count: CallCount, because: str, accelerators: str = "") -> None:
-    """A routine of LAPACK, of the GPU's solver library and, if there is one, of a TPU."""
-    targets = [
-        rf"(lapack|blas)_[sdcz]({names})(_ffi)?",
-        rf"(cu|hip)(solver|blas)(_[sdcz])?_?({names})(_batched)?(_ffi)?",
-    ]
-    kind((*targets, *([accelerators] if accelerators else [])), what, count, because=because)
+def _routine(names: str, what: str, count: CallCount, because: str, *others: str) -> None:
+    """A routine of LAPACK, of the GPU's solver library and, under other targets, of XLA."""
+    named = f"({names})" if "|" in names else names
+    libraries = rf"(lapack|blas)_[sdcz]{named}(_ffi)?", rf"(cu|hip)(solver|blas)_{named}(_batched)?(_ffi)?"
+    kind((*libraries, *others), what, count, because=because)
 
 
 _routine("potrf", "Cholesky factorization", _of_matrix(cholesky_flops), "n^3/3", "Cholesky")
 _routine("getrf", "LU factorization", _of_matrix(lu_flops), "m n^2 - n^3/3", "LuDecomposition(Block)?")
-_routine("geqrf|geqp3", "QR factorization", _of_matrix(qr_flops), "2 m n^2 - 2 n^3/3", "Qr|QrDecompositionBlock")
+_routine("geqrf|geqp3", "QR factorization", _of_matrix(qr_flops), "2 m n^2 - 2 n^3/3", "Qr", "QrDecompositionBlock")
 _routine(
     "orgqr|ungqr",
     "matrix of Householder reflectors",

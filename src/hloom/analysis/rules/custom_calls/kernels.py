@@ -56,13 +56,13 @@ kind(
     because="the cost_estimate that its author gave",
 )
 kind(
-    r"(__gpu\$xla\.gpu\.mosaic|mosaic_gpu)\w*(\.\w+)?",
+    (r"mosaic_gpu\w*", r"__gpu\$xla\.gpu\.mosaic\w*"),
     "Mosaic GPU kernel (Pallas)",
     _pallas,
     because="the cost_estimate that its author gave",
 )
 kind(
-    r"(__gpu\$)?xla\.gpu\.triton|triton_kernel_call\w*|__triton\w*",
+    (r"(__gpu\$)?xla\.gpu\.triton", r"triton_kernel_call\w*", r"__triton\w*"),
     "Triton kernel",
     None,
     because="only the kernel's code says what it computes",
@@ -88,5 +88,10 @@ kind(
     None,
     because="it runs Python on the host",
 )
-kind(r"(ducc|dynamic_ducc|pocketfft)\w*", "Fourier transform", None, because="its operands hold the lengths")
-kind(r"(cu|hip|mi)?(dnn|open)_rnn\w*", "cuDNN recurrent network", None, because="its configuration is a binary record")
+kind(r"(ducc|dynamic_ducc)_fft\w*", "Fourier transform", None, because="its operands hold the lengths")
+kind(
+    (r"cudnn_rnn\w*", r"miopen_rnn\w*"),
+    "cuDNN recurrent network",
+    None,
+    because="its configuration is a binary record",
+)

@@ -48,12 +48,12 @@ CallCount = Callable[[Instruction, CallConfig], CallWork]
 class CallKind:
     """A row of the table.
 
-    `targets` is a regular expression for whole targets, `name` what people call it. `count` is None if no call of this
+    `targets` are regular expressions for whole targets, `name` what people call it. `count` is None if no call of this
     kind can be counted; `because` says what is counted, or why not. `has_scratch` says that the last element of the
     result, an array of bytes, is the library's workspace and no result.
     """
 
-    targets: str
+    targets: tuple[str, ...]
     name: str
     count: CallCount | None
     because: str
@@ -87,9 +87,9 @@ KINDS: list[CallKind] = []
 def kind(
     targets: str | Iterable[str], name: str, count: CallCount | None, *, because: str, has_scratch: bool = False
 ) -> None:
-    """Add a row for a target, or for several."""
-    pattern = targets if isinstance(targets, str) else "|".join(targets)
-    KINDS.append(CallKind(pattern, name, count, because, has_scratch))
+    """Add a row for a pattern of targets, or for several."""
+    patterns = (targets,) if isinstance(targets, str) else tuple(targets)
+    KINDS.append(CallKind(patterns, name, count, because, has_scratch))
 
 
 @lru_cache(maxsize=4096)
@@ -97,7 +97,8 @@ def kind_of(target: str) -> CallKind | None:
     """The row of a target; None if it is unknown."""
     if len(target) > LONGEST_TARGET:
         return None
-    return next((row for row in KINDS if re.fullmatch(row.targets, target)), None)
+    matching = (row for row in KINDS if any(re.fullmatch(pattern, target) for pattern in row.targets))
+    return next(matching, None)
 
 
 def custom_call(instruction: Instruction) -> CustomCall:

@@ -21,7 +21,7 @@ kind(
     because=_NOTHING,
 )
 kind(
-    ("annotate_device_placement", "MoveToHost", "MoveToDevice", "PinToDevice\\w*", "PinToVMEM", "PinToHost"),
+    ("annotate_device_placement", "MoveToHost", "MoveToDevice", r"PinTo\w+"),
     "memory placement",
     nothing,
     because=_NOTHING,
@@ -33,7 +33,7 @@ kind(
     because=_NOTHING,
 )
 kind(
-    ("AssumeGatherIndicesInBound", r"__xla_internal_\w+", r"xla_internal_\w+", "Nop", "nop"),
+    ("AssumeGatherIndicesInBound", r"__xla_internal_\w+", r"xla_internal_\w+", "Nop"),
     "note to the compiler",
     nothing,
     because=_NOTHING,
@@ -45,7 +45,7 @@ kind(
     because="no cost: memory is reserved or named",
 )
 kind(
-    ("AsyncCollectiveStart", "AsyncCollectiveDone", r"AsyncCollective\w*"),
+    r"AsyncCollective\w*",
     "mark of a collective that runs beside others",
     nothing,
     because="no cost: the collective is in the fusion beside it",

@@ -39,7 +39,7 @@ def _norm(instruction: Instruction, config: CallConfig) -> CallWork:
     return CallWork(NORM_FLOPS * size, size // row if row else 0)
 
 
-def _row(targets: str, name: str, count: CallCount, because: str, *, has_scratch: bool) -> None:
+def _row(targets: str | tuple[str, ...], name: str, count: CallCount, because: str, *, has_scratch: bool) -> None:
     kind(targets, name, count, because=because, has_scratch=has_scratch)
 
 
@@ -90,7 +90,7 @@ _row(
     has_scratch=True,
 )
 _row(
-    r"te_(dbias_)?(grouped_)?(cast|quantize|transpose|dequantize)\w*|te_cast_transpose\w*|te_transpose\w*",
+    (r"te_(dbias_|grouped_)?(cast|quantize|dequantize)\w*", r"te_transpose\w*"),
     "Transformer Engine cast",
     per_element(2),
     "2 FLOPs per element: the scale, and the largest absolute value",

@@ -125,7 +125,7 @@ def _onednn(instruction: Instruction, config: CallConfig) -> CallWork:
 
 _PRODUCT = "2 m n k FLOPs (8 for complex numbers), with the dimensions of its configuration; and its epilogue"
 kind(
-    (r"__cublas\$gemm", r"__cublas\$lt\$matmul", r"__cublas\$lt\$matmul\$(f8|mx)"),
+    (r"__cublas\$gemm", r"__cublas\$lt\$matmul(\$f8|\$mx)?"),
     "cuBLAS matrix product",
     _cublas,
     because=_PRODUCT,
