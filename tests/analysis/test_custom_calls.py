@@ -219,11 +219,28 @@ def test_a_convolution_of_vectors_of_features():
     assert report.total.flops == 2 * 2 * 64 * 64 * 32
 
 
+@pytest.mark.parametrize(
+    ("settings", "flops", "problem"),
+    [
+        ({"feature_groups": "1"}, 2 * 2 * 64 * 6 * 9 * 4, ""),
+        ({"feature_groups": 1, "fusions": {"ops": ["BIAS", "RELU"]}}, 2 * 2 * 64 * 6 * 9 * 4 + 2 * 2 * 64 * 6, ""),
+        ({"feature_groups": 2}, 0, "its configuration does not fit its operands"),
+        ({"kernel": {"filter": {"output_feature_dim": 17}}}, 0, "its operands or attributes are not those of its target"),
+        (None, 0, "its configuration has no onednn_conv_config"),
+    ],
+)
+def test_a_convolution_of_onednn(settings: dict[str, object] | None, flops: int, problem: str):
+    labels = {"data": {"feature_dim": "3"}}
+    known = {"input": labels, "output": labels, "kernel": {"filter": {"input_feature_dim": 2, "output_feature_dim": 3}}}
+    config = {} if settings is None else {"onednn_conv_config": {**known, **settings}}
+    call = f'custom_call_target="__onednn$convolution", backend_config={json.dumps(config)}'
+    report = report_of(f"f32[2,8,8,6] custom-call(), {call}", "f32[2,8,8,4]", "f32[3,3,4,6]")
+    assert (report.total.flops, report.custom_calls[0].problem) == (flops, problem)
+
+
 def test_a_convolution_without_labels_is_not_counted():
-    [call] = report_of(
-        'f32[2,8,8,6] custom-call(), custom_call_target="__onednn$convolution", backend_config={}', "f32[2,8,8,4]",
-        "f32[6,3,3,4]",
-    ).custom_calls  # fmt: skip
+    operands = ("f32[2,8,8,4]", "f32[6,3,3,4]")
+    [call] = report_of('f32[2,8,8,6] custom-call(), custom_call_target="__cudnn$convForward"', *operands).custom_calls
     assert call.problem == "it has no dim_labels"
 
 

@@ -5,9 +5,10 @@ Rates of devices, such as an H100's memory bandwidth, are in `devices.toml`; the
 buffer, `fusion.py` which instructions are assumed to be fused, `scopes.py` which scope an instruction is in.
 
 To add a line to the summary of a module, edit `summary.py`. To teach all analyses an opcode that calls computations or
-forwards values, add a row to `control_flow.py`. To cost an opcode, add a rule to its family's file in `rules/`; to
-recognise another form of loop, edit `scalar_evolution.py` (how counters are computed) or `trip_counts.py` (how
-conditions compare them); to group costs by something else, `op_names.py`.
+forwards values, add a row to `control_flow.py`. To cost an opcode, add a rule to its family's file in `rules/`; to cost
+the target of a custom call, a row in `rules/custom_calls`. To recognise another form of loop, edit
+`scalar_evolution.py` (how counters are computed) or `trip_counts.py` (how conditions compare them); to group costs by
+something else, `op_names.py`.
 """
 
 from hloom.analysis.alias_info import ELEMENTWISE as ELEMENTWISE

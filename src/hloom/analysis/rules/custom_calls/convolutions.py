@@ -12,7 +12,7 @@ from dataclasses import replace
 from hloom.analysis.rules.contraction import convolution_products
 from hloom.analysis.rules.custom_calls.backend_config import CallConfig, Uncountable
 from hloom.analysis.rules.custom_calls.kinds import CallCount, CallWork, array, first_result, kind
-from hloom.analysis.rules.custom_calls.products import applied, fma
+from hloom.analysis.rules.custom_calls.products import applied, fma, texts
 from hloom.analysis.rules.table import Instruction
 from hloom.analysis.sizes import elements
 from hloom.ir import TensorType, Window
@@ -68,6 +68,28 @@ def _bias_activation(instruction: Instruction, config: CallConfig) -> CallWork:
     return replace(work, flops=work.flops + flops, transcendentals=functions)
 
 
+def _onednn(instruction: Instruction, config: CallConfig) -> CallWork:
+    """The configuration holds the dimensions; its window is written in two ways, so products on padding count too.
+
+    Source: xla/service/cpu/onednn_contraction_rewriter.cc, HandleConvolution.
+    """
+    settings = config.message("onednn_conv_config")
+    made_labels, kernel_labels = settings.part("output").part("data"), settings.part("kernel").part("filter")
+    given_labels = settings.part("input").part("data")
+    given, kernel, made = array(instruction.operand(0)), array(instruction.operand(1)), first_result(instruction)
+    if not given.rank == kernel.rank == made.rank:
+        raise Uncountable("its filter is packed")
+    features = kernel.dims[kernel_labels.count("output_feature_dim", 0)]
+    grouped = kernel.dims[kernel_labels.count("input_feature_dim", 0)] * settings.count("feature_groups", 1)
+    read = given.dims[given_labels.count("feature_dim", 0)]
+    if made.dims[made_labels.count("feature_dim", 0)] != features or read != grouped or not features:
+        raise Uncountable("its configuration does not fit its operands")
+    count = elements(made)
+    flops, functions = applied(texts(settings.part("fusions").values.get("ops")), count)
+    product = fma(given) * count * (elements(kernel) // features)
+    return CallWork(product + flops, functions, matrix_types=(given, kernel))
+
+
 def _row(target: str, what: str, count: CallCount, because: str) -> None:
     kind(rf"__cudnn\$conv{target}", f"cuDNN convolution{what}", count, because=because, has_scratch=True)
 
@@ -80,6 +102,6 @@ _row("BiasActivationForward", " with bias", _bias_activation, f"{_SAME}; and bia
 kind(
     r"__onednn\$convolution",
     "oneDNN convolution",
-    _forward,
-    because=f"{_SAME}, if the call has dim_labels",
+    _onednn,
+    because="2 FLOPs for each product, those with padding too; and fused operations",
 )

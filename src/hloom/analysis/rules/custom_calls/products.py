@@ -72,12 +72,13 @@ def _with_epilogue(product: int, left: TensorType, right: TensorType, result: Te
     flops, functions = applied(gemm.text("epilogue").upper().split("_"), count)
     flops += count * (scaled + (added != 0) + (added not in (0, 1)))
     precision = gemm.part("precision_config")
-    words = (*_texts(precision.values.get("operand_precision")), precision.text("algorithm"))
+    words = (*texts(precision.values.get("operand_precision")), precision.text("algorithm"))
     is_fast = not any(word in PRECISE for word in words)
     return CallWork(product + flops, functions, matrix_types=(left, right), is_fast=is_fast)
 
 
-def _texts(values: object) -> list[str]:
+def texts(values: object) -> list[str]:
+    """The texts in a list of a configuration."""
     return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
 
 
@@ -119,7 +120,7 @@ def _onednn(instruction: Instruction, config: CallConfig) -> CallWork:
         raise Uncountable("its result does not fit its operands")
     settings = config.part("onednn_matmul_config")
     fusions = settings.part("fusions")
-    flops, functions = applied(_texts(fusions.values.get("ops") or settings.values.get("fused_ops")), elements(result))
+    flops, functions = applied(texts(fusions.values.get("ops") or settings.values.get("fused_ops")), elements(result))
     return CallWork(fma(left) * elements(result) * width + flops, functions, matrix_types=(left, right))
 
 
