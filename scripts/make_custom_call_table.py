@@ -36,9 +36,9 @@ and a test keeps it up to date.
 Patterns are regular expressions for whole targets, with `*` for any letters, digits and underscores.
 """
 SECTIONS = (
-    ("Counted", lambda row: row.count is not None and not row.because.startswith("no ")),
+    ("Counted", lambda row: row.runs_computation or (row.count is not None and not row.because.startswith("no "))),
     ("No arithmetic", lambda row: row.count is not None and row.because.startswith("no ")),
-    ("Not counted", lambda row: row.count is None),
+    ("Not counted", lambda row: row.count is None and not row.runs_computation),
 )
 
 

@@ -437,6 +437,37 @@ def test_calls_with_computations_are_told_apart():
     assert (report.uncounted, report.total.flops) == (("u",), 16 * 64 * 3)
 
 
+def test_a_fusion_of_cudnn_costs_what_its_computation_does():
+    text = """
+    fused {
+      a = bf16[64,32] parameter(0)
+      b = bf16[32,16] parameter(1)
+      d = bf16[64,16] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      ROOT n = bf16[64,16] negate(d)
+    }
+    ENTRY e {
+      x = bf16[64,32] parameter(0)
+      y = bf16[32,16] parameter(1)
+      ROOT c = bf16[64,16] custom-call(x, y), CALLED
+    }
+    """
+    named = 'custom_call_target="__cudnn$fusion"'
+    report = cost(hloom.parse(text.replace("CALLED", f"{named}, called_computations={{fused}}")))
+    assert (report.total.flops, report.uncounted) == (2 * 64 * 32 * 16 + 64 * 16, ())
+    assert report.total.bytes_accessed == 2 * (64 * 32 + 32 * 16 + 64 * 16)
+    assert sum(row.total.flops for row in report.per_node) == report.total.flops
+    [timing] = roofline(report.module, "h100").timings
+    assert timing.cost == report.total and 0 < timing.compute < 1e-9 * 64
+    [bare] = cost(hloom.parse(text.replace("CALLED", named))).custom_calls
+    assert (bare.problem, bare.uncounted) == ("it refers to no computation", 1)
+
+
+def test_a_block_scaled_product():
+    operands = ("f8e4m3fn[2,64,32]", "f8e4m3fn[2,16,32]", "f8e8m0fnu[2,64,1]", "f8e8m0fnu[2,16,1]")
+    report = report_of('f32[2,64,16] custom-call(), custom_call_target="__op$block_scaled_dot"', *operands)
+    assert report.total.flops == 2 * (2 * 64 * 32 * 16 + 64 * 32 + 16 * 32)
+
+
 def test_configurations_are_read_in_all_forms():
     assert read_config('{"a":{"b":"3"}}').part("a").count("b") == 3
     assert read_config('{"b":3}').part("a").count("b") == 3

@@ -8,7 +8,7 @@ from hloom.analysis.control_flow import callee_of, flow_of
 from hloom.analysis.cost_analysis import CostAnalysis
 from hloom.analysis.cost_properties import Cost
 from hloom.analysis.devices import Device
-from hloom.analysis.rules import custom_call
+from hloom.analysis.rules import computation_of, custom_call
 from hloom.analysis.sizes import elements, leaf_elements
 from hloom.ir import Apply, DType, Graph, Node, Runs, TensorType, Trait, TupleType, Type, Window, dtype
 from hloom.ops import with_trait
@@ -79,7 +79,7 @@ class ComputeTime:
 
     def _called(self, node: Apply, cost: Cost) -> float:
         """The seconds of a library's call: matrix products at the rate of the types that are multiplied."""
-        work = custom_call(self.analysis.call_graph.instruction(node)).work
+        work = custom_call(self.analysis.call_graph.instruction(node), self.analysis).work
         if work is not None and work.matrix_types:
             element_type = max(_dtypes(work.matrix_types), key=lambda given: given.bits, default=dtype("f32"))
             seconds = cost.flops / self.device.matrix_rate(element_type, work.is_fast)
@@ -104,7 +104,10 @@ class ComputeTime:
 
 
 def _entered(node: Apply) -> Graph | None:
-    """The computation of a fusion or a plain call, whose instructions are timed one by one."""
+    """The computation of a fusion, a plain call or a custom call that runs one: its instructions are timed one by one.
+    """
+    if node.opcode == "custom-call":
+        return computation_of(node)
     flow = flow_of(node)
     return callee_of(node, Runs.ONCE) if flow is not None and (flow.is_embedded or flow.is_plain_call) else None
 

@@ -224,7 +224,8 @@ class CostReport(Displayed):
         cost_class = self.call_graph.cost_class(node)
         known = self._custom_calls.get(cost_class)
         if known is None:
-            known = self._custom_calls[cost_class] = custom_call(self.call_graph.instruction(node))
+            instruction = self.call_graph.instruction(node)
+            known = self._custom_calls[cost_class] = custom_call(instruction, self.analysis(LOOPED))
         return known
 
     @cached_property

@@ -14,6 +14,7 @@ from hloom.analysis.rules import (
 )
 from hloom.analysis.rules.control_flow import cost_rule as cost_rule
 from hloom.analysis.rules.custom_calls import CustomCall as CustomCall
+from hloom.analysis.rules.custom_calls import computation_of as computation_of
 from hloom.analysis.rules.custom_calls import custom_call as custom_call
 from hloom.analysis.rules.custom_calls import kind_of as kind_of
 from hloom.analysis.rules.fusion import fused_gather_or_scatter as fused_gather_or_scatter

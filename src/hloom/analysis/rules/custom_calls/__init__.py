@@ -20,6 +20,7 @@ from hloom.analysis.rules.custom_calls.kinds import KINDS as KINDS
 from hloom.analysis.rules.custom_calls.kinds import CallKind as CallKind
 from hloom.analysis.rules.custom_calls.kinds import CallWork as CallWork
 from hloom.analysis.rules.custom_calls.kinds import CustomCall as CustomCall
+from hloom.analysis.rules.custom_calls.kinds import computation_of as computation_of
 from hloom.analysis.rules.custom_calls.kinds import custom_call as custom_call
 from hloom.analysis.rules.custom_calls.kinds import kind_of as kind_of
 from hloom.analysis.rules.table import CalleeCosts, Instruction, rules
@@ -32,7 +33,7 @@ def _unknown(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
 
 
 def _counted(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
-    return custom_call(instruction).cost
+    return custom_call(instruction, callee_cost).cost
 
 
 rules(

@@ -67,6 +67,13 @@ kind(
     None,
     because="only the kernel's code says what it computes",
 )
+kind(
+    r"__cudnn\$fusion",
+    "cuDNN fusion",
+    None,
+    because="the computation that it refers to",
+    runs_computation=True,
+)
 kind(r"(__gpu\$)?TopK", "top k", _top_k, because="log2 k comparisons per element")
 kind("PartialReduce", "approximate top k", _partial_reduce, because="a comparison per element")
 kind(

@@ -12,9 +12,9 @@ from functools import lru_cache
 
 from hloom.analysis.cost_properties import Cost
 from hloom.analysis.rules.custom_calls.backend_config import CallConfig, Uncountable, read_config
-from hloom.analysis.rules.table import Instruction
+from hloom.analysis.rules.table import CalleeCosts, Instruction
 from hloom.analysis.sizes import first_array, leaf_bytes, shape_bytes
-from hloom.ir import UNBOUNDED, TensorType, TupleType, Type
+from hloom.ir import UNBOUNDED, Apply, Graph, TensorType, TupleType, Type
 
 LONGEST_TARGET = 512
 """Characters of the longest target that is looked up; those of libraries have fewer than 100."""
@@ -50,7 +50,8 @@ class CallKind:
 
     `targets` are regular expressions for whole targets, `name` what people call it. `count` is None if no call of this
     kind can be counted; `because` says what is counted, or why not. `has_scratch` says that the last element of the
-    result, an array of bytes, is the library's workspace and no result.
+    result, an array of bytes, is the library's workspace and no result; `runs_computation`, that the call runs the
+    computation it refers to, whose cost it then has.
     """
 
     targets: tuple[str, ...]
@@ -58,6 +59,7 @@ class CallKind:
     count: CallCount | None
     because: str
     has_scratch: bool = False
+    runs_computation: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +87,17 @@ KINDS: list[CallKind] = []
 
 
 def kind(
-    targets: str | Iterable[str], name: str, count: CallCount | None, *, because: str, has_scratch: bool = False
+    targets: str | Iterable[str],
+    name: str,
+    count: CallCount | None,
+    *,
+    because: str,
+    has_scratch: bool = False,
+    runs_computation: bool = False,
 ) -> None:
     """Add a row for a pattern of targets, or for several."""
     patterns = (targets,) if isinstance(targets, str) else tuple(targets)
-    KINDS.append(CallKind(patterns, name, count, because, has_scratch))
+    KINDS.append(CallKind(patterns, name, count, because, has_scratch, runs_computation))
 
 
 @lru_cache(maxsize=4096)
@@ -101,14 +109,25 @@ def kind_of(target: str) -> CallKind | None:
     return next(matching, None)
 
 
-def custom_call(instruction: Instruction) -> CustomCall:
+def computation_of(node: Apply) -> Graph | None:
+    """The computation that a custom call runs in its place; None if it is the library that knows what runs."""
+    row = kind_of(str(node.attributes.get("custom_call_target") or "")) if node.opcode == "custom-call" else None
+    return next(iter(node.called_graphs), None) if row is not None and row.runs_computation else None
+
+
+def custom_call(instruction: Instruction, callee_cost: CalleeCosts) -> CustomCall:
     """What a custom call does and costs."""
     target = str(instruction.attributes.get("custom_call_target") or "")
     row = kind_of(target)
     scratch = _scratch_bytes(instruction.result) if row is not None and row.has_scratch else 0
     moved = Cost(bytes_accessed=leaf_bytes(instruction.result) - scratch + sum(map(shape_bytes, instruction.operands)))
+    called = computation_of(instruction.node)
+    if called is not None:
+        inside = callee_cost(called)
+        work = CallWork(inside.flops, inside.transcendentals)
+        return CustomCall(target, row, work, inside.arithmetic() + moved, scratch)
     if row is None or row.count is None:
-        return CustomCall(target, row, None, moved, scratch, "unknown target" if row is None else row.because)
+        return CustomCall(target, row, None, moved, scratch, _reason(row))
     if any(map(_is_unbounded, (*instruction.operands, instruction.result))):
         return CustomCall(target, row, None, moved, scratch, "a dimension has no bound")
     try:
@@ -141,6 +160,13 @@ def nothing(instruction: Instruction, config: CallConfig) -> CallWork:
 def moves(instruction: Instruction, config: CallConfig) -> CallWork:
     """Bytes only."""
     return CallWork()
+
+
+def _reason(row: CallKind | None) -> str:
+    """Why no call of a kind is counted."""
+    if row is None:
+        return "unknown target"
+    return "it refers to no computation" if row.runs_computation else row.because
 
 
 def _scratch_bytes(result: Type | None) -> int:

@@ -124,6 +124,18 @@ def _onednn(instruction: Instruction, config: CallConfig) -> CallWork:
     return CallWork(fma(left) * elements(result) * width + flops, functions, matrix_types=(left, right))
 
 
+def _block_scaled(instruction: Instruction, config: CallConfig) -> CallWork:
+    """Operands are [batch, m, k] and [batch, n, k], and their scales, which are multiplied in."""
+    left, right, result = array(instruction.operand(0)), array(instruction.operand(1)), first_result(instruction)
+    if left.rank != right.rank or left.rank not in (2, 3) or left.dims[-1] != right.dims[-1]:
+        raise Uncountable("its operands do not fit each other")
+    width, batch = left.dims[-1], left.dims[0] if left.rank == 3 else 1
+    if elements(left) * elements(right) != elements(result) * width * width * batch:
+        raise Uncountable("its result does not fit its operands")
+    flops = fma(left) * elements(result) * width + elements(left) + elements(right)
+    return CallWork(flops, matrix_types=(left, right))
+
+
 _PRODUCT = "2 m n k FLOPs (8 for complex numbers), with the dimensions of its configuration; and its epilogue"
 kind(
     (r"__cublas\$gemm", r"__cublas\$lt\$matmul(\$f8|\$mx)?"),
@@ -137,6 +149,13 @@ kind(
     "cuBLAS grouped matrix product",
     _grouped,
     because="2 m n k FLOPs, as if the groups filled the ragged dimension",
+    has_scratch=True,
+)
+kind(
+    (r"__op\$block_scaled_dot", r"__cudnn\$blockScaledDot"),
+    "cuDNN block-scaled matrix product",
+    _block_scaled,
+    because="2 m n k FLOPs, and a product with its scale for each element of the operands",
     has_scratch=True,
 )
 kind(
