@@ -20,9 +20,9 @@ MOST_CACHED = 1 << 14
 """Characters of the longest configuration that is kept after reading; longer ones hold a kernel's code."""
 LARGEST_COUNT = (1 << 63) - 1
 """The largest number that a configuration may give: XLA's fields have 64 bits."""
-MOST_SETTINGS = 1 << 20
-"""Characters of a typed FFI's dictionary that are searched for settings."""
-_SETTING = re.compile(r'(\w{1,64}) = ("[^"\\]{0,256}"|\[[^\]]{0,4096}\]|-?[\w.+-]{1,64})')
+MOST_SETTINGS = 1 << 14
+"""Characters of a typed FFI's dictionary that are searched for settings; those of libraries have fewer than 2,000."""
+_SETTING = re.compile(r'(?<!\w)(\w{1,64}) = ("[^"\\]{0,256}"|\[[^\]]{0,256}\]|-?[\w.+-]{1,64})')
 
 
 class Uncountable(Exception):
