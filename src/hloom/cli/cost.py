@@ -65,7 +65,8 @@ def command(
 
     Follows the rules of XLA's HloCostAnalysis, except that a loop body counts once per iteration. The totals also show
     what XLA itself would report (each loop body once) and the mathematical count. Loops with a data-dependent trip
-    count are listed; give their counts with --trips.
+    count are listed; give their counts with --trips. Custom calls of libraries (cuBLAS, cuDNN, LAPACK, Pallas) count
+    what they compute; if others leave the cost unknown, totals are "at least" and the report names them.
 
     Scopes are those of the page, such as forward/layer_0/mlp. A computation with several callers counts in the scope of
     each. With --by source, a group is the source line that created the instruction; --depth N groups by the outermost N
