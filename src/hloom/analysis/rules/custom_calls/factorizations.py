@@ -180,7 +180,7 @@ def _sparse_product(instruction: Instruction, config: CallConfig) -> CallWork:
 def _routine(names: str, what: str, count: CallCount, because: str, *others: str) -> None:
     """A routine of LAPACK, of the GPU's solver library and, under other targets, of XLA."""
     named = f"({names})" if "|" in names else names
-    libraries = rf"(lapack|blas)_[sdcz]{named}(_ffi)?", rf"(cu|hip)(solver|blas)_{named}(_batched)?(_ffi)?"
+    libraries = rf"(lapack|blas)_(s|d|c|z){named}(_ffi)?", rf"(cu|hip)(solver|blas)_{named}(_batched)?(_ffi)?"
     kind((*libraries, *others), what, count, because=because)
 
 
@@ -203,7 +203,7 @@ _routine("gehrd", "Hessenberg form", _of_matrix(hessenberg_flops), "10 n^3/3")
 _routine("sytrd|hetrd", "tridiagonal form", _of_matrix(tridiagonal_flops), "4 n^3/3")
 _routine("trsyl", "Sylvester equation", _sylvester, "m^2 n + m n^2")
 kind(
-    (r"lapack_[sdcz]gtsv(_ffi)?", r"(cu|hip)sparse_gtsv2(_\w+)?"),
+    (r"lapack_(s|d|c|z)gtsv(_ffi)?", r"(cu|hip)sparse_gtsv2(_\w+)?"),
     "tridiagonal solve",
     _tridiagonal_solve,
     because="3 FLOPs per row, 5 per element of the right-hand sides",
