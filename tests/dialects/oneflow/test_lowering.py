@@ -1,6 +1,6 @@
 """Every op: its type follows from its row, and its HLO run by XLA gives what numpy gives.
 
-Covers `attention.py`, `builder.py`, `data_movement.py`,
+Covers `attention.py`, `lowering_context.py`, `data_movement.py`,
 `elementwise.py`, `elementwise_lowering.py`, `evaluation.py`, `linear.py`, `linear_lowering.py`,
 `normalisation.py`, `normalisation_lowering.py`.
 """

@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hloom.dialects.arrays import type_of_node
 from hloom.dialects.mindir.emitter import PREDICATE, ComputationEmitter, Within
 from hloom.dialects.mindir.free_variables import References
 from hloom.dialects.mindir.locations import error_at
@@ -31,7 +32,6 @@ from hloom.dialects.mindir.lowered_values import (
     leaf_types,
     leaves,
     skeleton_of,
-    type_of_node,
     with_arrays,
     with_dynamic_numbers,
 )
@@ -385,15 +385,15 @@ class ControlFlow:
         end = yield self.entry(inner, header, carried)
         side = self.body_side(region, header, end)
         if side is None:
-            self.emitter.discard(within)
+            self.emitter.leave(within)
             return None
         outcome = yield self.jump(inner, TailCall(end.function.options[side], end.arguments, end.node))
         if list(outcome.values) != [header]:
-            self.emitter.discard(within)
+            self.emitter.leave(within)
             return None
         carries = joined(skeleton, skeleton_of(outcome.values[header]), _called(header))
         if carries != skeleton:
-            self.emitter.discard(within)
+            self.emitter.leave(within)
             return carries
         self.emitter.finish(within.graph, self.emitter.conformed(outcome.values[header], skeleton, _called(header)))
         self.emitter.leave(within)
@@ -445,7 +445,7 @@ class ControlFlow:
             return (yield self.called_once(within, outcome, state, skeleton))
         carries = joined(skeleton, skeleton_of(outcome.values[header]), _called(header))
         if carries != skeleton:
-            self.emitter.discard(within)
+            self.emitter.leave(within)
             return carries
         if len(outcome.values) == 1:
             raise error_at(call.node, f"the loop {header.name} never ends")

@@ -3,90 +3,91 @@
 from __future__ import annotations
 
 import math
+from itertools import accumulate
 
 import numpy as np
 
+from hloom.dialects.arrays import Array, table_of
 from hloom.dialects.mindir.data_types import TYPE_IDS
 from hloom.dialects.mindir.lowered_values import LoweredValue, aggregate
-from hloom.dialects.mindir.lowering_context import Primitive, table_of
+from hloom.dialects.mindir.lowering_context import Primitive
 from hloom.dialects.mindir.values import Number
-from hloom.dialects.oneflow.builder import HloBuilder, tensor
 from hloom.ir import Literal, Node, PaddingDimension, SliceDimension, TensorType, dtype
 
 TABLE, lowers = table_of()
 
 
 @lowers("Reshape", "View")
-def _reshape(primitive: Primitive) -> Node:
+def _reshape(primitive: Primitive) -> Array:
     """One dimension may be -1, which is what is left."""
     x, dims = primitive.x, primitive.dims(1)
     if dims.count(-1) == 1:
         known = -math.prod(dims)
-        dims = tuple(tensor(x).element_count // max(known, 1) if size == -1 else size for size in dims)
-    if any(size < 0 for size in dims) or math.prod(dims) != tensor(x).element_count:
-        raise primitive.error(f"{tensor(x)} cannot be reshaped to {list(primitive.dims(1))}")
-    return primitive.build.reshape(x, dims)
+        dims = tuple(x.type.element_count // max(known, 1) if size == -1 else size for size in dims)
+    if any(size < 0 for size in dims) or math.prod(dims) != x.type.element_count:
+        raise primitive.error(f"{x.type} cannot be reshaped to {list(primitive.dims(1))}")
+    return x.reshape(dims)
 
 
 @lowers("Flatten", "FlattenExt")
-def _flatten(primitive: Primitive) -> Node:
+def _flatten(primitive: Primitive) -> Array:
     """Dimensions from one to another as one; Flatten keeps the first alone."""
-    x, rank = primitive.x, tensor(primitive.x).rank
+    x, rank = primitive.x, primitive.x.rank
     first, last = 1, rank - 1
-    if primitive.node.opcode.endswith("Ext"):
+    if primitive.name.endswith("Ext"):
         first, last = primitive.axis(1, x, 0), primitive.axis(2, x, -1)
-    dims = tensor(x).dims
+    dims = x.dims
     if first > last:
-        return primitive.build.reshape(x, (*dims, 1)) if rank == 1 else x
-    return primitive.build.reshape(x, (*dims[:first], math.prod(dims[first : last + 1]), *dims[last + 1 :]))
+        return x.reshape((*dims, 1)) if rank == 1 else x
+    return x.reshape((*dims[:first], math.prod(dims[first : last + 1]), *dims[last + 1 :]))
 
 
 @lowers("Transpose", "TransposeView")
-def _transpose(primitive: Primitive) -> Node:
-    rank = primitive.x_type.rank
+def _transpose(primitive: Primitive) -> Array:
+    rank = primitive.x.type.rank
     order = [primitive.axis_of(axis, rank) for axis in primitive.dims(1)]
     if sorted(order) != list(range(rank)):
         raise primitive.error(f"{order} is not an order of {rank} dimensions")
-    return primitive.build.transpose(primitive.x, order)
+    return primitive.x.transpose(order)
 
 
 @lowers("TransposeExtView")
-def _swap(primitive: Primitive) -> Node:
+def _swap(primitive: Primitive) -> Array:
     x = primitive.x
-    order = list(range(tensor(x).rank))
+    order = list(range(x.rank))
     first, second = primitive.axis(1, x), primitive.axis(2, x)
     order[first], order[second] = order[second], order[first]
-    return primitive.build.transpose(x, order)
+    return x.transpose(order)
 
 
 @lowers("ExpandDims", "ExpandDimsView")
-def _expand(primitive: Primitive) -> Node:
+def _expand(primitive: Primitive) -> Array:
     x = primitive.x
-    rank = tensor(x).rank
+    rank = x.rank
     axis = primitive.axis_of(primitive.static(1), rank + 1)
-    dims = tensor(x).dims
-    return primitive.build.reshape(x, (*dims[:axis], 1, *dims[axis:]))
+    dims = x.dims
+    return x.reshape((*dims[:axis], 1, *dims[axis:]))
 
 
 @lowers("Squeeze")
-def _squeeze(primitive: Primitive) -> Node:
+def _squeeze(primitive: Primitive) -> Array:
     """Without the dimensions given; where none are, without all of size 1."""
     x = primitive.x
-    dims = tensor(x).dims
+    dims = x.dims
     given = primitive.static(1, primitive.attribute("axis", ()))
     axes = given if isinstance(given, tuple) else (given,)
     dropped = {primitive.axis_of(axis, len(dims)) for axis in axes} or {i for i, size in enumerate(dims) if size == 1}
     if any(dims[axis] != 1 for axis in dropped):
-        raise primitive.error(f"the dimensions {sorted(dropped)} of {tensor(x)} are not of size 1")
-    return primitive.build.reshape(x, [size for dim, size in enumerate(dims) if dim not in dropped])
+        raise primitive.error(f"the dimensions {sorted(dropped)} of {x.type} are not of size 1")
+    return x.reshape([size for dim, size in enumerate(dims) if dim not in dropped])
 
 
 @lowers("BroadcastTo", "BroadcastToView")
-def _broadcast_to(primitive: Primitive) -> Node:
+def _broadcast_to(primitive: Primitive) -> Array:
     """-1 keeps a dimension."""
     x = primitive.x
     wanted = primitive.dims(1) if len(primitive.operands) > 1 else primitive.attribute("shape", ())
-    own = tensor(x).dims
+    own = x.dims
     ahead = len(wanted) - len(own)
     dims = [own[dim - ahead] if size == -1 and dim >= ahead else size for dim, size in enumerate(wanted)]
     if (
@@ -94,26 +95,26 @@ def _broadcast_to(primitive: Primitive) -> Node:
         or any(size < 0 for size in dims)
         or any(size not in (1, dims[ahead + dim]) for dim, size in enumerate(own))
     ):
-        raise primitive.error(f"{tensor(x)} cannot be broadcast to {list(wanted)}")
-    return primitive.build.stretch(x, dims)
+        raise primitive.error(f"{x.type} cannot be broadcast to {list(wanted)}")
+    return x.stretch(dims)
 
 
 @lowers("Tile")
-def _tile(primitive: Primitive) -> Node:
+def _tile(primitive: Primitive) -> Array:
     """An array repeated along each dimension, with the counts given from the last dimension on."""
-    build, x = primitive.build, primitive.x
+    x = primitive.x
     counts = list(primitive.dims(1))
-    dims = list(tensor(x).dims)
+    dims = list(x.dims)
     rank = max(len(counts), len(dims))
     dims = [1] * (rank - len(dims)) + dims
     counts = [1] * (rank - len(counts)) + counts
     spread_dims = [size for pair in zip(counts, dims, strict=True) for size in pair]
-    spread = build.broadcast(build.reshape(x, dims), spread_dims, tuple(range(1, 2 * rank, 2)))
-    return build.reshape(spread, [count * size for count, size in zip(counts, dims, strict=True)])
+    spread = x.reshape(dims).spread(spread_dims, tuple(range(1, 2 * rank, 2)))
+    return spread.reshape([count * size for count, size in zip(counts, dims, strict=True)])
 
 
 @lowers("Concat")
-def _concat(primitive: Primitive) -> Node:
+def _concat(primitive: Primitive) -> Array:
     """A tuple of arrays, or arrays, and the dimension."""
     if len(primitive.operands) == 2 and not isinstance(primitive.operands[0], Node):
         values, axis = primitive.elements(0), primitive.static(1)
@@ -121,10 +122,9 @@ def _concat(primitive: Primitive) -> Node:
         values = _operands_of_tuple(primitive)
         axis = primitive.attribute("axis", 0)
     arrays = [primitive.as_array(value) for value in values]
-    element = primitive.result.dtype if primitive.result else tensor(arrays[0]).dtype
-    arrays = [primitive.build.convert(array, element) for array in arrays]
-    dimension = primitive.axis_of(axis, tensor(arrays[0]).rank)
-    return primitive.build.op("concatenate", *arrays, dimensions=(dimension,))
+    element = primitive.result.dtype if primitive.result else arrays[0].dtype
+    arrays = [array.convert(element) for array in arrays]
+    return primitive.build.concatenate(arrays, primitive.axis_of(axis, arrays[0].rank))
 
 
 def _operands_of_tuple(primitive: Primitive) -> tuple[LoweredValue, ...]:
@@ -132,93 +132,81 @@ def _operands_of_tuple(primitive: Primitive) -> tuple[LoweredValue, ...]:
 
 
 @lowers("Stack", "StackExt")
-def _stack(primitive: Primitive) -> Node:
-    build = primitive.build
+def _stack(primitive: Primitive) -> Array:
     arrays = [primitive.as_array(value) for value in _operands_of_tuple(primitive)]
-    rank = tensor(arrays[0]).rank
-    given = primitive.static(1) if primitive.node.opcode.endswith("Ext") else primitive.attribute("axis", 0)
+    rank = arrays[0].rank
+    given = primitive.static(1) if primitive.name.endswith("Ext") else primitive.attribute("axis", 0)
     axis = primitive.axis_of(given, rank + 1)
-    dims = tensor(arrays[0]).dims
-    parts = [build.reshape(array, (*dims[:axis], 1, *dims[axis:])) for array in arrays]
-    return build.op("concatenate", *parts, dimensions=(axis,))
+    dims = arrays[0].dims
+    parts = [array.reshape((*dims[:axis], 1, *dims[axis:])) for array in arrays]
+    return primitive.build.concatenate(parts, axis)
 
 
 @lowers("Split")
-def _split(primitive: Primitive) -> tuple[Node, ...]:
+def _split(primitive: Primitive) -> list[Array]:
     """Split into parts of equal size: (x, dimension, count)."""
     x = primitive.x
     axis = primitive.axis(1, x, primitive.attribute("axis", 0))
     count = primitive.static(2, primitive.attribute("output_num", 1))
-    size = tensor(x).dims[axis]
+    size = x.dims[axis]
     if not isinstance(count, int) or count < 1 or size % count:
         raise primitive.error(f"{size} elements cannot be split into {count} parts")
-    return tuple(_slices(primitive.build, x, axis, [size // count] * count))
+    return _slices(x, axis, [size // count] * count)
 
 
 @lowers("SplitTensor", "SplitTensorView")
-def _split_by_size(primitive: Primitive) -> tuple[Node, ...]:
+def _split_by_size(primitive: Primitive) -> list[Array]:
     """Into parts of a size, the last one smaller where it must be: (x, size, dimension)."""
     x = primitive.x
     size, axis = primitive.static(1), primitive.axis(2, x, 0)
-    whole = tensor(x).dims[axis]
+    whole = x.dims[axis]
     if not isinstance(size, int) or size < 1:
         raise primitive.error(f"{size} is not a size of parts")
     sizes = [min(size, whole - start) for start in range(0, whole, size)]
-    return tuple(_slices(primitive.build, x, axis, sizes))
+    return _slices(x, axis, sizes)
 
 
 @lowers("SplitWithSize", "SplitWithSizeView", "SplitV")
-def _split_by_sizes(primitive: Primitive) -> tuple[Node, ...]:
+def _split_by_sizes(primitive: Primitive) -> list[Array]:
     """Into parts of sizes, of which one may be -1, which is what is left."""
     x = primitive.x
     axis = primitive.axis(2, x, primitive.attribute("split_dim", 0))
     sizes = list(primitive.dims(1)) if len(primitive.operands) > 1 else list(primitive.attribute("size_splits", ()))
     if sizes.count(-1) == 1:
-        sizes[sizes.index(-1)] = tensor(x).dims[axis] - sum(sizes) - 1
-    if sum(sizes) != tensor(x).dims[axis] or any(size < 0 for size in sizes):
-        raise primitive.error(f"{tensor(x).dims[axis]} elements cannot be split into parts of {sizes}")
-    return tuple(_slices(primitive.build, x, axis, sizes))
+        sizes[sizes.index(-1)] = x.dims[axis] - sum(sizes) - 1
+    if sum(sizes) != x.dims[axis] or any(size < 0 for size in sizes):
+        raise primitive.error(f"{x.dims[axis]} elements cannot be split into parts of {sizes}")
+    return _slices(x, axis, sizes)
 
 
-def _slices(build: HloBuilder, x: Node, axis: int, sizes: list[int]) -> list[Node]:
-    parts: list[Node] = []
-    start = 0
-    for size in sizes:
-        parts.append(narrowed(build, x, axis, start, size))
-        start += size
-    return parts
-
-
-def narrowed(build: HloBuilder, x: Node, axis: int, start: int, length: int) -> Node:
-    """Some of the indices of one dimension."""
-    ranges = [SliceDimension(0, size) for size in tensor(x).dims]
-    ranges[axis] = SliceDimension(start, start + length)
-    return build.op("slice", x, slice=tuple(ranges))
+def _slices(x: Array, axis: int, sizes: list[int]) -> list[Array]:
+    starts = accumulate(sizes, initial=0)
+    return [x.narrowed(axis, start, size) for start, size in zip(starts, sizes, strict=False)]
 
 
 @lowers("Slice")
-def _slice(primitive: Primitive) -> Node:
+def _slice(primitive: Primitive) -> Array:
     """(x, first indices, sizes); a size of -1 goes to the end."""
-    dims = primitive.x_type.dims
+    dims = primitive.x.type.dims
     starts, sizes = primitive.dims(1), primitive.dims(2)
     limits = [end if size == -1 else start + size for start, size, end in zip(starts, sizes, dims, strict=True)]
     ranges = tuple(SliceDimension(start, limit) for start, limit in zip(starts, limits, strict=True))
-    return primitive.build.op("slice", primitive.x, slice=ranges)
+    return primitive.x.op("slice", slice=ranges)
 
 
 @lowers("SliceExt", "SliceExtView", "Narrow", "NarrowView")
-def _slice_of_dimension(primitive: Primitive) -> Node:
+def _slice_of_dimension(primitive: Primitive) -> Array:
     """SliceExt is (x, dimension, start, end, step), Narrow (x, dimension, start, length)."""
     x = primitive.x
     axis = primitive.axis(1, x)
-    size = tensor(x).dims[axis]
+    size = x.dims[axis]
     start = _within(primitive.static(2), size)
-    if "Narrow" in primitive.node.opcode:
-        return narrowed(primitive.build, x, axis, start, primitive.static(3))
-    ranges = [SliceDimension(0, size) for size in tensor(x).dims]
+    if "Narrow" in primitive.name:
+        return x.narrowed(axis, start, primitive.static(3))
+    ranges = [SliceDimension(0, size) for size in x.dims]
     limit = max(_within(primitive.static(3), size), start)
     ranges[axis] = SliceDimension(start, limit, primitive.static(4, 1))
-    return primitive.build.op("slice", x, slice=tuple(ranges))
+    return x.op("slice", slice=tuple(ranges))
 
 
 def _within(index: int, size: int) -> int:
@@ -227,27 +215,27 @@ def _within(index: int, size: int) -> int:
 
 
 @lowers("SelectExtView", "SelectView")
-def _select_index(primitive: Primitive) -> Node:
+def _select_index(primitive: Primitive) -> Array:
     """One index of a dimension: (x, dimension, index)."""
     x = primitive.x
     axis, index = primitive.axis(1, x), primitive.static(2)
-    dims = tensor(x).dims
+    dims = x.dims
     index = primitive.axis_of(index, dims[axis])
-    part = narrowed(primitive.build, x, axis, index, 1)
-    return primitive.build.reshape(part, (*dims[:axis], *dims[axis + 1 :]))
+    part = x.narrowed(axis, index, 1)
+    return part.reshape((*dims[:axis], *dims[axis + 1 :]))
 
 
 @lowers("StridedSlice")
-def _strided_slice(primitive: Primitive) -> Node:
+def _strided_slice(primitive: Primitive) -> Array:
     """(x, starts, ends, steps) and bit masks by entry, after the dimension's own.
 
     They say which starts and ends do not count, which entry stands for all dimensions that no other one does, which
     ones make a dimension of size 1, and which drop theirs.
     """
-    build, x = primitive.build, primitive.x
+    x = primitive.x
     names = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
     masks = {name: primitive.static(4 + i, primitive.attribute(name, 0)) for i, name in enumerate(names)}
-    dims = tensor(x).dims
+    dims = x.dims
     starts, ends, steps = primitive.dims(1), primitive.dims(2), primitive.dims(3)
     ranges: list[SliceDimension] = []
     reversed_dims: list[int] = []
@@ -264,7 +252,7 @@ def _strided_slice(primitive: Primitive) -> Node:
             continue
         axis = len(ranges)
         if axis == len(dims):
-            raise primitive.error(f"{tensor(x)} has fewer dimensions than {len(starts)} ranges want")
+            raise primitive.error(f"{x.type} has fewer dimensions than {len(starts)} ranges want")
         if is_set["shrink_axis_mask"]:
             index = primitive.axis_of(start, dims[axis])
             ranges.append(SliceDimension(index, index + 1))
@@ -279,10 +267,10 @@ def _strided_slice(primitive: Primitive) -> Node:
             ranges.append(SliceDimension(indices.start, max(indices.stop, indices.start), abs(step)))
     sizes += dims[len(ranges) :]
     ranges += [SliceDimension(0, size) for size in dims[len(ranges) :]]
-    part: Node = build.op("slice", x, slice=tuple(ranges))
+    part = x.op("slice", slice=tuple(ranges))
     if reversed_dims:
-        part = build.op("reverse", part, dimensions=tuple(reversed_dims))
-    return build.reshape(part, sizes)
+        part = part.op("reverse", dimensions=tuple(reversed_dims))
+    return part.reshape(sizes)
 
 
 def _whole_dimensions(primitive: Primitive, count: int, ellipsis_mask: int, new_axis_mask: int, rank: int) -> int:
@@ -294,209 +282,178 @@ def _whole_dimensions(primitive: Primitive, count: int, ellipsis_mask: int, new_
 
 
 @lowers("Gather", "Embedding", "IndexSelect")
-def _gather(primitive: Primitive) -> Node:
+def _gather(primitive: Primitive) -> Array:
     """Rows by index, zeros out of range: Gather is (x, indices, dimension, ...), Embedding (indices, x)."""
-    build = primitive.build
-    if primitive.node.opcode.endswith("Embedding"):
-        x, indices, axis = primitive.array(1), primitive.array(0), 0
-    elif primitive.node.opcode.endswith("IndexSelect"):
-        x, indices = primitive.array(0), primitive.array(2)
+    if primitive.name == "Embedding":
+        indices, x = primitive.arrays(0, 1)
+        axis = 0
+    elif primitive.name == "IndexSelect":
+        x, indices = primitive.arrays(0, 2)
         axis = primitive.axis(1, x)
     else:
-        x, indices = primitive.array(0), primitive.array(1)
+        x, indices = primitive.arrays(0, 1)
         axis = primitive.axis(2, x, 0)
         batch = primitive.static(3, primitive.attribute("batch_dims", 0))
         if batch:
-            return _gather_in_batches(primitive, x, indices, axis, primitive.axis_of(batch, tensor(indices).rank + 1))
-    dims, index_dims = tensor(x).dims, tensor(indices).dims
-    if primitive.node.opcode.endswith("Gather"):
-        indices = _from_the_front(build, indices, dims[axis])
-    rank = len(index_dims)
-    offsets = [dim if dim < axis else dim + rank - 1 for dim in range(len(dims)) if dim != axis]
-    gathered: Node = build.op(
+            return _gather_in_batches(primitive, x, indices, axis, primitive.axis_of(batch, indices.rank + 1))
+        indices = from_the_front(indices, x.dims[axis])
+    offsets = [dim if dim < axis else dim + indices.rank - 1 for dim in range(x.rank) if dim != axis]
+    gathered = x.op(
         "gather",
-        x,
         indices,
         offset_dims=tuple(offsets),
         collapsed_slice_dims=(axis,),
         start_index_map=(axis,),
-        index_vector_dim=rank,
-        slice_sizes=tuple(1 if dim == axis else size for dim, size in enumerate(dims)),
+        index_vector_dim=indices.rank,
+        slice_sizes=tuple(1 if dim == axis else size for dim, size in enumerate(x.dims)),
     )
-    inside = build.op(
-        "and",
-        build.compare("GE", indices, build.like(0, indices)),
-        build.compare("LT", indices, build.like(dims[axis], indices)),
-    )
-    result_dims = tensor(gathered).dims
-    is_inside = build.broadcast(inside, result_dims, tuple(range(axis, axis + rank)))
-    return build.op("select", is_inside, gathered, build.like(0, gathered))
+    return _zero_outside(gathered, indices, x.dims[axis], tuple(range(axis, axis + indices.rank)))
 
 
-def _from_the_front(build: HloBuilder, indices: Node, size: int) -> Node:
+def from_the_front(indices: Array, size: int) -> Array:
     """Indices of which negative ones count from the end."""
-    below = build.compare("LT", indices, build.like(0, indices))
-    return build.op("select", below, build.op("add", indices, build.like(size, indices)), indices)
+    return (indices < 0).select(indices + size, indices)
 
 
-def _gather_in_batches(primitive: Primitive, x: Node, indices: Node, axis: int, batch: int) -> Node:
+def _zero_outside(gathered: Array, indices: Array, size: int, places: tuple[int, ...]) -> Array:
+    """What is gathered, with zeros where an index is out of range; `places` are the dimensions of the indices."""
+    inside = (indices >= 0) & (indices < size)
+    return inside.spread(gathered.dims, places).select(gathered, 0)
+
+
+def _gather_in_batches(primitive: Primitive, x: Array, indices: Array, axis: int, batch: int) -> Array:
     """Rows by index, each batch its own: the dimensions of batches as one dimension of a flat array of rows.
 
     x is (batches, before, rows, behind), the indices (batches, picked); the result (batches, before, picked, behind).
     """
-    build, dims, index_dims = primitive.build, tensor(x).dims, tensor(indices).dims
+    dims, index_dims = x.dims, indices.dims
     if axis < batch or dims[:batch] != index_dims[:batch]:
-        raise primitive.error(f"{batch} dimensions of batches do not fit {tensor(x)} and {tensor(indices)}")
+        raise primitive.error(f"{batch} dimensions of batches do not fit {x.type} and {indices.type}")
     batches, picked = math.prod(dims[:batch]), math.prod(index_dims[batch:])
     before, rows, behind = math.prod(dims[batch:axis]), dims[axis], math.prod(dims[axis + 1 :])
-    flat = build.reshape(x, (batches, before, rows, behind))
-    numbers = _from_the_front(build, build.reshape(indices, (batches, picked)), rows)
-    pair = [build.iota(tensor(numbers).dtype, (batches, picked, 1), 0), build.reshape(numbers, (batches, picked, 1))]
-    gathered: Node = build.op(
+    flat = x.reshape((batches, before, rows, behind))
+    numbers = from_the_front(indices.reshape((batches, picked)), rows)
+    places = x.build.indices((batches, picked, 1), 0, numbers.dtype)
+    gathered = flat.op(
         "gather",
-        flat,
-        build.op("concatenate", *pair, dimensions=(2,)),
+        x.build.concatenate([places, numbers.reshape((batches, picked, 1))], 2),
         offset_dims=(1, 3),
         collapsed_slice_dims=(0, 2),
         start_index_map=(0, 2),
         index_vector_dim=2,
         slice_sizes=(1, before, 1, behind),
     )
-    zero = build.like(0, numbers)
-    inside = build.op(
-        "and", build.compare("GE", numbers, zero), build.compare("LT", numbers, build.like(rows, numbers))
-    )
-    is_inside = build.broadcast(inside, tensor(gathered).dims, (0, 2))
-    kept = build.op("select", is_inside, gathered, build.like(0, gathered))
-    return build.reshape(kept, (*dims[:axis], *index_dims[batch:], *dims[axis + 1 :]))
+    kept = _zero_outside(gathered, numbers, rows, (0, 2))
+    return kept.reshape((*dims[:axis], *index_dims[batch:], *dims[axis + 1 :]))
 
 
 @lowers("GatherNd")
-def _gather_nd(primitive: Primitive) -> Node:
+def _gather_nd(primitive: Primitive) -> Array:
     """Parts of an array at indices into its first dimensions, which the last dimension of the indices holds."""
-    x, indices = primitive.x, primitive.array(1)
-    dims, index_dims = tensor(x).dims, tensor(indices).dims
-    count, batch = index_dims[-1], len(index_dims) - 1
-    return primitive.build.op(
+    x, indices = primitive.arrays(0, 1)
+    count, batch = indices.dims[-1], indices.rank - 1
+    return x.op(
         "gather",
-        x,
         indices,
-        offset_dims=tuple(range(batch, batch + len(dims) - count)),
+        offset_dims=tuple(range(batch, batch + x.rank - count)),
         collapsed_slice_dims=tuple(range(count)),
         start_index_map=tuple(range(count)),
         index_vector_dim=batch,
-        slice_sizes=(1,) * count + dims[count:],
+        slice_sizes=(1,) * count + x.dims[count:],
     )
 
 
 @lowers("OneHot", "OneHotExt")
-def _one_hot(primitive: Primitive) -> Node:
+def _one_hot(primitive: Primitive) -> Array:
     """One value at an index and another elsewhere, along a further dimension."""
-    build, indices = primitive.build, primitive.x
-    depth = primitive.static(1)
-    on, off = primitive.array(2), primitive.array(3)
-    rank = tensor(indices).rank
-    axis = primitive.axis_of(primitive.static(4, primitive.attribute("axis", -1)), rank + 1)
-    own = tensor(indices).dims
-    dims = (*own[:axis], depth, *own[axis:])
-    others = tuple(dim for dim in range(rank + 1) if dim != axis)
-    places = build.iota(tensor(indices).dtype, dims, axis)
-    is_set = build.compare("EQ", places, build.broadcast(indices, dims, others))
-    return build.op(
-        "select",
-        is_set,
-        build.broadcast(build.reshape(on, ()), dims, ()),
-        build.broadcast(build.reshape(off, ()), dims, ()),
-    )
+    indices, on, off = primitive.arrays(0, 2, 3)
+    axis = primitive.axis_of(primitive.static(4, primitive.attribute("axis", -1)), indices.rank + 1)
+    dims = (*indices.dims[:axis], primitive.static(1), *indices.dims[axis:])
+    others = tuple(dim for dim in range(len(dims)) if dim != axis)
+    places = primitive.build.indices(dims, axis, indices.dtype)
+    is_set = places.compare(indices.spread(dims, others), "EQ")
+    return is_set.select(on.reshape(()).spread(dims), off.reshape(()).spread(dims))
 
 
 @lowers("Zeros", "Ones", "ZerosLikeExt", "OnesLikeExt")
-def _constant_array(primitive: Primitive) -> Node:
-    name = primitive.node.opcode.removeprefix("mindir.")
+def _constant_array(primitive: Primitive) -> Array:
+    name = primitive.name
     if name.endswith("LikeExt"):
-        type_ = primitive.result or primitive.x_type
+        type_ = primitive.result or primitive.x.type
     else:
         element = TYPE_IDS.get(primitive.static(1, 43)) or dtype("f32")
         type_ = primitive.result or TensorType(element, primitive.dims(0))
     literal = Literal.splat(type_, type_.dtype.numpy.type(name.startswith("Ones")))
-    return primitive.build.graph.add_constant(literal, type_)
+    return primitive.build.array(literal)
 
 
 @lowers("FillScalar", "Fill", "FillV2", "FillTensor", "FullLike")
-def _filled(primitive: Primitive) -> Node:
+def _filled(primitive: Primitive) -> Array:
     """One number everywhere: Fill is (type, dimensions, number), the others (dimensions, number, type)."""
-    name = primitive.node.opcode.removeprefix("mindir.")
+    name = primitive.name
     dims_index, number_index = (1, 2) if name == "Fill" else (0, 1)
-    dims = primitive.x_type.dims if name == "FullLike" else primitive.dims(dims_index)
+    dims = primitive.x.type.dims if name == "FullLike" else primitive.dims(dims_index)
     element = primitive.result.dtype if primitive.result else None
-    number = primitive.array(number_index, element)
-    return primitive.build.broadcast(primitive.build.reshape(number, ()), dims, ())
+    return primitive.array(number_index, element).reshape(()).spread(dims)
 
 
 @lowers("Arange", "Range")
-def _range(primitive: Primitive) -> Node:
+def _range(primitive: Primitive) -> Array:
     """Numbers from one to another by a step."""
-    build = primitive.build
     start, end, step = (primitive.static(index) for index in range(3))
     count = max(0, math.ceil((end - start) / step))
     element = primitive.result.dtype if primitive.result else dtype("s64")
-    places = build.iota(element, (count,), 0)
-    scaled = build.op("multiply", places, build.like(step, places))
-    return build.op("add", scaled, build.like(start, scaled))
+    return primitive.build.indices((count,), 0, element) * step + start
 
 
 @lowers("Tril", "TrilExt", "Triu")
-def _triangle(primitive: Primitive) -> Node:
+def _triangle(primitive: Primitive) -> Array:
     """The elements on and below (above) a diagonal; zero elsewhere."""
-    build, x = primitive.build, primitive.x
     diagonal = primitive.static(1, primitive.attribute("diagonal", 0))
-    dims = tensor(x).dims
-    rows, columns = (build.iota(dtype("s64"), dims, len(dims) - 2 + index) for index in (0, 1))
-    limit = build.op("add", rows, build.like(diagonal, rows))
-    direction = "LE" if "Tril" in primitive.node.opcode else "GE"
-    return build.op("select", build.compare(direction, columns, limit), x, build.like(0, x))
+    direction = "LE" if primitive.name.startswith("Tril") else "GE"
+    return primitive.x.lower_triangle(diagonal, 0, dtype("s64"), direction)
 
 
 @lowers("Pad", "PadV3", "ConstantPadND")
-def _pad(primitive: Primitive) -> Node:
+def _pad(primitive: Primitive) -> Array:
     """Pad has pairs by dimension in its attribute; the others numbers from the last dimension on, and a value."""
     build, x = primitive.build, primitive.x
-    dims = tensor(x).dims
-    if primitive.node.opcode.endswith(".Pad"):
-        pairs, value = primitive.attribute("paddings", ()), build.constant(0, tensor(x).dtype)
+    dims = x.dims
+    if primitive.name == "Pad":
+        pairs, value = primitive.attribute("paddings", ()), build.number(0, x.dtype)
     else:
         numbers = primitive.dims(1)
-        if primitive.node.opcode.endswith("PadV3") and primitive.attribute("mode", "constant") != "constant":
+        if primitive.name == "PadV3" and primitive.attribute("mode", "constant") != "constant":
             raise primitive.error("padding other than by a constant has no lowering")
         given = [(numbers[i], numbers[i + 1]) for i in range(0, len(numbers), 2)]
         if not primitive.attribute("paddings_contiguous", True):
             half = len(numbers) // 2
             given = list(zip(numbers[:half], numbers[half:], strict=True))
         pairs = [(0, 0)] * (len(dims) - len(given)) + given[::-1]
-        value = build.constant(0, tensor(x).dtype)
+        value = build.number(0, x.dtype)
         if len(primitive.operands) > 2 and isinstance(primitive.operands[2], (Node, Number)):
-            value = build.reshape(primitive.array(2, tensor(x).dtype), ())
+            value = primitive.array(2, x.dtype).reshape(())
     padding = tuple(PaddingDimension(low, high) for low, high in pairs)
-    return build.op("pad", x, value, padding=padding)
+    return x.op("pad", value, padding=padding)
 
 
 @lowers("ReverseV2")
-def _reverse(primitive: Primitive) -> Node:
+def _reverse(primitive: Primitive) -> Array:
     x = primitive.x
     axes = primitive.axes(1, x) if len(primitive.operands) > 1 else primitive.attribute("axis", ())
-    rank = tensor(x).rank
-    return primitive.build.op("reverse", x, dimensions=tuple(primitive.axis_of(axis, rank) for axis in axes))
+    rank = x.rank
+    return x.op("reverse", dimensions=tuple(primitive.axis_of(axis, rank) for axis in axes))
 
 
 @lowers("Shape")
 def _shape(primitive: Primitive) -> LoweredValue:
     """The dimensions as a tuple of numbers, which are known here."""
-    return aggregate([Number("I64", str(size)) for size in primitive.x_type.dims])
+    return aggregate([Number("I64", str(size)) for size in primitive.x.type.dims])
 
 
 @lowers("TensorShape")
-def _shape_array(primitive: Primitive) -> Node:
+def _shape_array(primitive: Primitive) -> Array:
     """The dimensions as an array."""
-    dims = np.array(primitive.x_type.dims, np.int64)
+    dims = np.array(primitive.x.type.dims, np.int64)
     literal = Literal.array(TensorType(dtype("s64"), dims.shape), dims)
-    return primitive.build.graph.add_constant(literal, literal.type)
+    return primitive.build.array(literal)

@@ -7,36 +7,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hloom.dialects.arrays import Array
 from hloom.dialects.mindir.lowering_context import Primitive
 from hloom.dialects.mindir.normalisation_lowering import batch_norm_in_training
-from hloom.dialects.oneflow.builder import HloBuilder, tensor
-from hloom.ir import Node
 
-Writes = tuple[Node | tuple[Node, ...], dict[int, Node]]
+Writes = tuple[Array | tuple[Array, ...], dict[int, Array]]
 """A primitive's result, and the new values of operands by index."""
 
 
 def _assign(primitive: Primitive) -> Writes:
-    made = primitive.build.convert(primitive.array(1), primitive.x_type.dtype)
-    if tensor(made).dims != primitive.x_type.dims:
-        raise primitive.error(f"{tensor(made)} cannot be assigned to a parameter of {primitive.x_type}")
+    x, made = primitive.x, primitive.array(1, primitive.x.dtype)
+    if made.dims != x.dims:
+        raise primitive.error(f"{made.type} cannot be assigned to a parameter of {x.type}")
     return made, {0: made}
 
 
 def _assign_with(opcode: str) -> Callable[[Primitive], Writes]:
     def rule(primitive: Primitive) -> Writes:
         x = primitive.x
-        value = primitive.build.stretch(primitive.array(1, tensor(x).dtype), tensor(x).dims)
-        made: Node = primitive.build.op(opcode, x, value)
+        made = x.op(opcode, primitive.array(1, x.dtype).stretch(x.dims))
         return made, {0: made}
 
     return rule
 
 
-def _scaled(build: HloBuilder, factor: Node, x: Node) -> Node:
+def _scaled(factor: Array, x: Array) -> Array:
     """An array times a number."""
-    number = build.reshape(build.convert(factor, tensor(x).dtype), ())
-    return build.op("multiply", x, build.broadcast(number, tensor(x).dims, ()))
+    return x * factor.convert(x.dtype).reshape(()).spread(x.dims)
 
 
 def _momentum(primitive: Primitive) -> Writes:
@@ -45,19 +42,17 @@ def _momentum(primitive: Primitive) -> Writes:
         accumulation = accumulation * momentum + gradient
         variable = variable - accumulation * rate
 
-    With `use_nesterov` the step is gradient + momentum * accumulation, as documented; MindSpore 2.10's CPU kernel pays
-    no heed to it.
+    With `use_nesterov` the step is gradient + momentum * accumulation, as documented; MindSpore 2.10's CPU kernel
+    ignores it.
     """
-    build = primitive.build
-    variable, accumulated, rate, gradient, momentum = (primitive.array(index) for index in range(5))
+    variable, accumulated, rate, gradient, momentum = primitive.arrays(*range(5))
     scale = primitive.attribute("gradient_scale", 1.0)
     if scale != 1:
-        gradient = build.op("multiply", gradient, build.like(scale, gradient))
-    accumulated = build.op("add", _scaled(build, momentum, accumulated), gradient)
-    step: Node = accumulated
-    if primitive.attribute("use_nesterov", False):
-        step = build.op("add", _scaled(build, momentum, accumulated), gradient)
-    made = build.op("subtract", variable, _scaled(build, rate, step))
+        gradient = gradient * scale
+    accumulated = _scaled(momentum, accumulated) + gradient
+    is_nesterov = primitive.attribute("use_nesterov", False)
+    step = _scaled(momentum, accumulated) + gradient if is_nesterov else accumulated
+    made = variable - _scaled(rate, step)
     return made, {0: made, 1: accumulated}
 
 
@@ -67,32 +62,25 @@ def _sgd(primitive: Primitive) -> Writes:
     The accumulation is the gradient at first and then the sum with momentum; without momentum neither it nor the mark
     of the first step changes. Source: mindspore/ops/kernel/cpu/sgd_cpu_kernel.cc, in its result.
     """
-    build = primitive.build
-    variable, gradient, rate, accumulated, momentum, first = (primitive.array(index) for index in range(6))
+    variable, gradient, rate, accumulated, momentum, first = primitive.arrays(*range(6))
     decay, dampening = primitive.attribute("weight_decay", 0.0), primitive.attribute("dampening", 0.0)
-    dims = tensor(variable).dims
     if decay:
-        gradient = build.op("add", gradient, build.op("multiply", variable, build.like(decay, variable)))
-    damped = build.op("multiply", gradient, build.like(1 - dampening, gradient))
-    summed = build.op("add", _scaled(build, momentum, accumulated), damped)
-    zero = build.like(0, first)
-    is_first = build.compare("GT", first, zero)
-    sums = build.op("select", is_first, gradient, summed)
-    step: Node = sums
-    if primitive.attribute("nesterov", False):
-        step = build.op("add", gradient, _scaled(build, momentum, sums))
-    number = build.reshape(momentum, ())
-    has_momentum = build.broadcast(build.compare("GT", number, build.like(0, number)), dims, ())
-    step = build.op("select", has_momentum, step, gradient)
-    made = build.op("subtract", variable, _scaled(build, rate, step))
-    kept = build.op("select", has_momentum, sums, accumulated)
-    return made, {0: made, 3: kept, 5: build.op("select", has_momentum, zero, first)}
+        gradient = gradient + variable * decay
+    damped = gradient * (1 - dampening)
+    summed = _scaled(momentum, accumulated) + damped
+    zero = first.filled(0)
+    sums = (first > zero).select(gradient, summed)
+    step = gradient + _scaled(momentum, sums) if primitive.attribute("nesterov", False) else sums
+    has_momentum = (momentum.reshape(()) > 0).spread(variable.dims)
+    made = variable - _scaled(rate, has_momentum.select(step, gradient))
+    kept = has_momentum.select(sums, accumulated)
+    return made, {0: made, 3: kept, 5: has_momentum.select(zero, first)}
 
 
-def _moving_average(build: HloBuilder, old: Node, factor: Node, value: Node) -> Node:
+def _moving_average(old: Array, factor: Array, value: Array) -> Array:
     """factor * old + (1 - factor) * value."""
-    rest = build.op("subtract", build.like(1, factor), factor)
-    return build.op("add", _scaled(build, factor, old), _scaled(build, rest, value))
+    rest = 1 - factor
+    return _scaled(factor, old) + _scaled(rest, value)
 
 
 def _adam(primitive: Primitive) -> Writes:
@@ -103,16 +91,15 @@ def _adam(primitive: Primitive) -> Writes:
 
     With `use_nesterov` the step has beta1 * m + (1 - beta1) * gradient in place of m.
     """
-    build = primitive.build
-    variable, m, v, power1, power2, rate, beta1, beta2, epsilon, gradient = (primitive.array(i) for i in range(10))
-    m = _moving_average(build, m, beta1, gradient)
-    v = _moving_average(build, v, beta2, build.op("multiply", gradient, gradient))
-    one = build.constant(1, tensor(rate).dtype)
-    power1, power2, rate = (build.reshape(number, ()) for number in (power1, power2, rate))
-    root = build.op("sqrt", build.op("subtract", one, power2))
-    rate = build.op("divide", build.op("multiply", rate, root), build.op("subtract", one, power1))
-    step: Node = _moving_average(build, m, beta1, gradient) if primitive.attribute("use_nesterov", False) else m
-    made = build.op("subtract", variable, _scaled(build, rate, _over_root(build, step, v, epsilon)))
+    variable, m, v, power1, power2, rate, beta1, beta2, epsilon, gradient = primitive.arrays(*range(10))
+    m = _moving_average(m, beta1, gradient)
+    v = _moving_average(v, beta2, gradient * gradient)
+    one = primitive.build.number(1, rate.dtype)
+    power1, power2, rate = (number.reshape(()) for number in (power1, power2, rate))
+    root = (one - power2).op("sqrt")
+    rate = rate * root / (one - power1)
+    step = _moving_average(m, beta1, gradient) if primitive.attribute("use_nesterov", False) else m
+    made = variable - _scaled(rate, _over_root(step, v, epsilon))
     return (made, m, v), {0: made, 1: m, 2: v}
 
 
@@ -121,19 +108,18 @@ def _adam_with_decay(primitive: Primitive) -> Writes:
 
     variable = variable - rate * (m / (sqrt(v) + epsilon) + decay * variable)
     """
-    build = primitive.build
-    variable, m, v, rate, beta1, beta2, epsilon, decay, gradient = (primitive.array(i) for i in range(9))
-    m = _moving_average(build, m, beta1, gradient)
-    v = _moving_average(build, v, beta2, build.op("multiply", gradient, gradient))
-    step = build.op("add", _over_root(build, m, v, epsilon), _scaled(build, decay, variable))
-    made = build.op("subtract", variable, _scaled(build, rate, step))
+    variable, m, v, rate, beta1, beta2, epsilon, decay, gradient = primitive.arrays(*range(9))
+    m = _moving_average(m, beta1, gradient)
+    v = _moving_average(v, beta2, gradient * gradient)
+    step = _over_root(m, v, epsilon) + _scaled(decay, variable)
+    made = variable - _scaled(rate, step)
     return (made, m, v), {0: made, 1: m, 2: v}
 
 
-def _over_root(build: HloBuilder, step: Node, v: Node, epsilon: Node) -> Node:
+def _over_root(step: Array, v: Array, epsilon: Array) -> Array:
     """step / (sqrt(v) + epsilon)."""
-    small = build.broadcast(build.reshape(epsilon, ()), tensor(v).dims, ())
-    return build.op("divide", step, build.op("add", build.op("sqrt", v), small))
+    small = epsilon.reshape(()).spread(v.dims)
+    return step / (v.op("sqrt") + small)
 
 
 def _rms_prop(primitive: Primitive) -> Writes:
@@ -143,14 +129,13 @@ def _rms_prop(primitive: Primitive) -> Writes:
     moment = momentum * moment + rate * gradient * rsqrt(squares + epsilon)
     variable = variable - moment
     """
-    build = primitive.build
-    variable, squares, moment, rate, gradient, rho, momentum, epsilon = (primitive.array(i) for i in range(8))
-    squares = _moving_average(build, squares, rho, build.op("multiply", gradient, gradient))
-    small = build.broadcast(build.reshape(epsilon, ()), tensor(squares).dims, ())
-    inverse = build.op("rsqrt", build.op("add", squares, small))
-    step = build.op("multiply", _scaled(build, rate, gradient), inverse)
-    moment = build.op("add", _scaled(build, momentum, moment), step)
-    made = build.op("subtract", variable, moment)
+    variable, squares, moment, rate, gradient, rho, momentum, epsilon = primitive.arrays(*range(8))
+    squares = _moving_average(squares, rho, gradient * gradient)
+    small = epsilon.reshape(()).spread(squares.dims)
+    inverse = (squares + small).op("rsqrt")
+    step = _scaled(rate, gradient) * inverse
+    moment = _scaled(momentum, moment) + step
+    made = variable - moment
     return made, {0: made, 1: squares, 2: moment}
 
 

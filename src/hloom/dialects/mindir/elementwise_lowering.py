@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from hloom.dialects.arrays import Array, erf_gelu, relu, table_of, tanh_gelu
 from hloom.dialects.mindir.data_types import DATA_TYPES, TYPE_IDS
 from hloom.dialects.mindir.lowered_values import LoweredValue
-from hloom.dialects.mindir.lowering_context import Primitive, table_of
+from hloom.dialects.mindir.lowering_context import Primitive
 from hloom.dialects.mindir.values import Number
-from hloom.dialects.oneflow.builder import HloBuilder, tensor
-from hloom.ir import DType, Node, dtype, dtype_of
+from hloom.ir import DType, Node, TensorType, dtype, dtype_of
 
 TABLE, lowers = table_of()
 PRED, F32, F64, S32 = (dtype(name) for name in ("pred", "f32", "f64", "s32"))
 
-Unary = Callable[[HloBuilder, Node], Node]
 
-
-def broadcast_dims(primitive: Primitive, operands: Iterable[Node]) -> tuple[int, ...]:
+def broadcast_dims(primitive: Primitive, operands: Iterable[Array]) -> tuple[int, ...]:
     """The dimensions of arrays that are stretched to each other."""
-    shapes = [tensor(operand).dims for operand in operands]
+    shapes = [operand.dims for operand in operands]
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:
@@ -31,7 +28,9 @@ def broadcast_dims(primitive: Primitive, operands: Iterable[Node]) -> tuple[int,
 
 def common_type(primitive: Primitive, operands: Iterable[LoweredValue]) -> DType:
     """The element type in which operands meet: that of tensors, unless a number is of a higher family."""
-    arrays = [tensor(operand).dtype for operand in operands if isinstance(operand, Node)]
+    arrays = [
+        operand.type.dtype for operand in operands if isinstance(operand, Node) and isinstance(operand.type, TensorType)
+    ]
     numbers = [operand.dtype for operand in operands if isinstance(operand, Number)]
     types = arrays or numbers
     if any(element.name == "bf16" for element in types):
@@ -45,16 +44,12 @@ def common_type(primitive: Primitive, operands: Iterable[LoweredValue]) -> DType
     return result
 
 
-def binary(primitive: Primitive, opcode: str, element: DType | None = None) -> Node:
-    """An op of two operands, stretched to each other; `element` is the type they are converted to."""
-    left, right = operand_pair(primitive, element or result_type(primitive))
-    return primitive.build.op(opcode, left, right)
-
-
-def operand_pair(primitive: Primitive, element: DType) -> tuple[Node, Node]:
+def operand_pair(primitive: Primitive, element: DType | None = None) -> tuple[Array, Array]:
+    """Two operands stretched to each other, in this element type or that of the result."""
+    element = element or result_type(primitive)
     operands = [primitive.array(index, element) for index in (0, 1)]
     dims = broadcast_dims(primitive, operands)
-    left, right = (primitive.build.stretch(operand, dims) for operand in operands)
+    left, right = (operand.stretch(dims) for operand in operands)
     return left, right
 
 
@@ -64,215 +59,166 @@ def result_type(primitive: Primitive) -> DType:
     return result.dtype if result is not None else common_type(primitive, primitive.operands[:2])
 
 
-# Arithmetic
+# Functions of two arrays
 
-for _name, _opcode in {
-    "Add": "add",
-    "ScalarAdd": "add",
-    "Sub": "subtract",
-    "ScalarSub": "subtract",
-    "Mul": "multiply",
-    "Muls": "multiply",
-    "ScalarMul": "multiply",
-    "Div": "divide",
-    "Divs": "divide",
-    "RealDiv": "divide",
-    "ScalarDiv": "divide",
-    "Maximum": "maximum",
-    "Minimum": "minimum",
-    "Pow": "power",
-    "PowTensorScalar": "power",
-    "PowScalarTensor": "power",
-    "Atan2": "atan2",
-    "BitwiseAnd": "and",
-    "BitwiseOr": "or",
-    "BitwiseXor": "xor",
-}.items():
-    lowers(_name)(lambda primitive, opcode=_opcode: binary(primitive, opcode))
+BINARY: dict[str, str] = {
+    "add": "Add ScalarAdd",
+    "subtract": "Sub ScalarSub",
+    "multiply": "Mul Muls ScalarMul",
+    "divide": "Div Divs RealDiv ScalarDiv",
+    "remainder": "Mod",
+    "maximum": "Maximum",
+    "minimum": "Minimum",
+    "power": "Pow PowTensorScalar PowScalarTensor",
+    "atan2": "Atan2",
+    "and": "BitwiseAnd",
+    "or": "BitwiseOr",
+    "xor": "BitwiseXor",
+}
+"""The primitives of each opcode. `Mod` is C's remainder, with the dividend's sign."""
+
+COMPARISONS: dict[str, str] = {
+    "EQ": "Equal EqScalar ScalarEq",
+    "NE": "NotEqual NeScalar",
+    "LT": "Less ScalarLt LessScalar",
+    "LE": "LessEqual ScalarLe",
+    "GT": "Greater ScalarGt",
+    "GE": "GreaterEqual ScalarGe GreaterEqualScalar",
+}
+"""The primitives of each direction."""
+
+for _opcode, _names in BINARY.items():
+
+    @lowers(*_names.split())
+    def _binary(primitive: Primitive, opcode: str = _opcode) -> Array:
+        left, right = operand_pair(primitive)
+        return left.op(opcode, right)
+
+
+for _direction, _names in COMPARISONS.items():
+
+    @lowers(*_names.split())
+    def _comparison(primitive: Primitive, direction: str = _direction) -> Array:
+        left, right = operand_pair(primitive, common_type(primitive, primitive.operands[:2]))
+        return left.compare(right, direction)
 
 
 @lowers("AddExt", "SubExt")
-def _scaled_sum(primitive: Primitive) -> Node:
+def _scaled_sum(primitive: Primitive) -> Array:
     """x + alpha * y, x - alpha * y."""
-    element = result_type(primitive)
-    left, right = operand_pair(primitive, element)
+    left, right = operand_pair(primitive)
     alpha = primitive.static(2, 1)
     if alpha != 1:
-        right = primitive.build.op("multiply", right, primitive.build.like(alpha, right))
-    return primitive.build.op("add" if primitive.node.opcode.endswith("AddExt") else "subtract", left, right)
+        right = right * alpha
+    return left + right if primitive.name == "AddExt" else left - right
 
 
 @lowers("AddN")
-def _sum_of_all(primitive: Primitive) -> Node:
+def _sum_of_all(primitive: Primitive) -> Array:
     values = primitive.elements(0) if len(primitive.operands) == 1 else primitive.operands
     total, *rest = [primitive.as_array(value) for value in values]
     for array in rest:
-        total = primitive.build.op("add", total, array)
+        total = total + array
     return total
 
 
 @lowers("FloorDiv", "FloorDivScalar", "ScalarFloorDiv")
-def _floor_division(primitive: Primitive) -> Node:
+def _floor_division(primitive: Primitive) -> Array:
     """The greatest whole number below the quotient, which is that of f64 for all floats."""
-    element = result_type(primitive)
-    left, right = operand_pair(primitive, element)
-    build = primitive.build
+    left, right = operand_pair(primitive)
+    element = left.dtype
     if element.is_float:
-        wide = [build.convert(operand, F64) for operand in (left, right)]
-        return build.convert(build.op("floor", build.op("divide", *wide)), element)
-    quotient = build.op("divide", left, right)
-    return build.op("subtract", quotient, build.convert(_is_off(build, left, right), element))
+        wide = [operand.convert(F64) for operand in (left, right)]
+        return (wide[0] / wide[1]).op("floor").convert(element)
+    quotient = left / right
+    return quotient - _is_off(left, right).convert(element)
 
 
 @lowers("FloorMod", "RemainderTensorTensor", "RemainderTensorScalar", "RemainderScalarTensor", "ScalarMod")
-def _floor_remainder(primitive: Primitive) -> Node:
+def _floor_remainder(primitive: Primitive) -> Array:
     """The remainder with the divisor's sign, as Python has it."""
-    element = result_type(primitive)
-    left, right = operand_pair(primitive, element)
-    build = primitive.build
-    remainder = build.op("remainder", left, right)
-    return build.op("select", _is_off(build, left, right), build.op("add", remainder, right), remainder)
+    left, right = operand_pair(primitive)
+    remainder = left.op("remainder", right)
+    return _is_off(left, right).select(remainder + right, remainder)
 
 
-def _is_off(build: HloBuilder, left: Node, right: Node) -> Node:
+def _is_off(left: Array, right: Array) -> Array:
     """Where truncated division is not floored division: the remainder is not zero and has the dividend's sign."""
-    remainder = build.op("remainder", left, right)
-    is_nonzero = build.compare("NE", remainder, build.like(0, remainder))
-    signs = [build.compare("LT", value, build.like(0, value)) for value in (remainder, right)]
-    return build.op("and", is_nonzero, build.compare("NE", signs[0], signs[1]))
-
-
-@lowers("Mod")
-def _remainder(primitive: Primitive) -> Node:
-    """The remainder with the dividend's sign, as C has it."""
-    return binary(primitive, "remainder")
+    remainder = left.op("remainder", right)
+    is_nonzero = remainder.compare(0, "NE")
+    return is_nonzero & (remainder < 0).compare(right < 0, "NE")
 
 
 @lowers("DivNoNan")
-def _division_without_nan(primitive: Primitive) -> Node:
-    left, right = operand_pair(primitive, result_type(primitive))
-    build = primitive.build
-    zero = build.like(0, right)
-    return build.op("select", build.compare("EQ", right, zero), zero, build.op("divide", left, right))
+def _division_without_nan(primitive: Primitive) -> Array:
+    left, right = operand_pair(primitive)
+    zero = right.filled(0)
+    return right.compare(zero, "EQ").select(zero, left / right)
 
 
 @lowers("SquaredDifference")
-def _squared_difference(primitive: Primitive) -> Node:
-    difference = binary(primitive, "subtract")
-    return primitive.build.op("multiply", difference, difference)
-
-
-# Comparisons
-
-for _name, _direction in {
-    "Equal": "EQ",
-    "EqScalar": "EQ",
-    "ScalarEq": "EQ",
-    "NotEqual": "NE",
-    "NeScalar": "NE",
-    "Less": "LT",
-    "ScalarLt": "LT",
-    "LessEqual": "LE",
-    "ScalarLe": "LE",
-    "Greater": "GT",
-    "ScalarGt": "GT",
-    "GreaterEqual": "GE",
-    "ScalarGe": "GE",
-    "LessScalar": "LT",
-    "GreaterEqualScalar": "GE",
-}.items():
-    lowers(_name)(lambda primitive, direction=_direction: _comparison(primitive, direction))
-
-
-def _comparison(primitive: Primitive, direction: str) -> Node:
-    left, right = operand_pair(primitive, common_type(primitive, primitive.operands[:2]))
-    return primitive.build.compare(direction, left, right)
+def _squared_difference(primitive: Primitive) -> Array:
+    left, right = operand_pair(primitive)
+    difference = left - right
+    return difference * difference
 
 
 @lowers("LogicalAnd", "LogicalOr", "LogicalXor")
-def _logical(primitive: Primitive) -> Node:
-    return binary(primitive, primitive.node.opcode.removeprefix("mindir.Logical").lower(), PRED)
-
-
-@lowers("LogicalNot", "BoolNot")
-def _not(primitive: Primitive) -> Node:
-    return primitive.build.op("not", primitive.array(0, PRED))
+def _logical(primitive: Primitive) -> Array:
+    left, right = operand_pair(primitive, PRED)
+    return left.op(primitive.name.removeprefix("Logical").lower(), right)
 
 
 # Functions of one array
 
 
-def relu(build: HloBuilder, x: Node) -> Node:
-    """The positive part."""
-    return build.op("maximum", x, build.like(0, x))
+@lowers("LogicalNot", "BoolNot")
+def _not(primitive: Primitive) -> Array:
+    return primitive.array(0, PRED).op("not")
 
 
-def tanh_gelu(build: HloBuilder, x: Node) -> Node:
-    """0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))."""
-    cube = build.op("multiply", build.op("multiply", x, x), x)
-    inner = build.op("add", x, build.op("multiply", cube, build.like(0.044715, x)))
-    bent = build.op("tanh", build.op("multiply", inner, build.like(math.sqrt(2 / math.pi), x)))
-    half = build.op("multiply", x, build.like(0.5, x))
-    return build.op("multiply", half, build.op("add", bent, build.like(1, x)))
+def _relu6(x: Array) -> Array:
+    return relu(x).op("minimum", 6)
 
 
-def erf_gelu(build: HloBuilder, x: Node) -> Node:
-    """0.5 * x * (1 + erf(x / sqrt 2))."""
-    bent = build.op("erf", build.op("multiply", x, build.like(math.sqrt(0.5), x)))
-    half = build.op("multiply", x, build.like(0.5, x))
-    return build.op("multiply", half, build.op("add", bent, build.like(1, x)))
-
-
-def _relu6(build: HloBuilder, x: Node) -> Node:
-    return build.op("minimum", relu(build, x), build.like(6, x))
-
-
-def _hard_sigmoid(build: HloBuilder, x: Node) -> Node:
+def _hard_sigmoid(x: Array) -> Array:
     """max(0, min(1, (x + 3) / 6))."""
-    shifted = build.op("divide", build.op("add", x, build.like(3, x)), build.like(6, x))
-    return build.op("minimum", relu(build, shifted), build.like(1, x))
+    return relu((x + 3) / 6).op("minimum", 1)
 
 
-def _hard_swish(build: HloBuilder, x: Node) -> Node:
+def _hard_swish(x: Array) -> Array:
     """x * max(0, min(6, x + 3)) / 6, divided last: whole numbers are too."""
-    bounded = _relu6(build, build.op("add", x, build.like(3, x)))
-    return build.op("divide", build.op("multiply", x, bounded), build.like(6, x))
+    return x * _relu6(x + 3) / 6
 
 
-def _absolute(build: HloBuilder, x: Node) -> Node:
-    element = tensor(x).dtype
-    return x if element is PRED or element.name.startswith("u") else build.op("abs", x)
+def _absolute(x: Array) -> Array:
+    return x if x.dtype is PRED or x.dtype.name.startswith("u") else x.op("abs")
 
 
-def _is_finite(build: HloBuilder, x: Node) -> Node:
-    element = tensor(x).dtype
-    return build.op("is-finite", x) if element.is_float else build.constant(True, tensor(x).with_dtype(PRED))
+def _is_finite(x: Array) -> Array:
+    return x.op("is-finite") if x.dtype.is_float else x.filled(True, PRED)
 
 
-def _reciprocal(build: HloBuilder, x: Node) -> Node:
-    return build.op("divide", build.like(1, x), x)
-
-
-def softplus(build: HloBuilder, x: Node) -> Node:
+def softplus(x: Array) -> Array:
     """log(1 + exp(x)), without overflow."""
-    small = build.op("log-plus-one", build.op("exponential", build.op("negate", build.op("abs", x))))
-    return build.op("add", relu(build, x), small)
+    small = (-x.op("abs")).op("exponential").op("log-plus-one")
+    return relu(x) + small
 
 
-def _of(opcode: str) -> Unary:
-    return lambda build, x: build.op(opcode, x)
+def _of(opcode: str) -> Callable[[Array], Array]:
+    return lambda x: x.op(opcode)
 
 
-UNARY: dict[str, Unary] = {
+UNARY: dict[str, Callable[[Array], Array]] = {
     "ReLU": relu,
     "ReLU6": _relu6,
     "GeLU": tanh_gelu,
     "HSigmoid": _hard_sigmoid,
     "HSwish": _hard_swish,
     "Sigmoid": _of("logistic"),
-    "SiLU": lambda build, x: build.op("multiply", x, build.op("logistic", x)),
+    "SiLU": lambda x: x * x.op("logistic"),
     "Softplus": softplus,
-    "Mish": lambda build, x: build.op("multiply", x, build.op("tanh", softplus(build, x))),
+    "Mish": lambda x: x * softplus(x).op("tanh"),
     "Tanh": _of("tanh"),
     "Exp": _of("exponential"),
     "Expm1": _of("exponential-minus-one"),
@@ -280,9 +226,9 @@ UNARY: dict[str, Unary] = {
     "Log1p": _of("log-plus-one"),
     "Sqrt": _of("sqrt"),
     "Rsqrt": _of("rsqrt"),
-    "Reciprocal": _reciprocal,
-    "Inv": _reciprocal,
-    "Square": lambda build, x: build.op("multiply", x, x),
+    "Reciprocal": lambda x: 1 / x,
+    "Inv": lambda x: 1 / x,
+    "Square": lambda x: x * x,
     "Abs": _absolute,
     "Neg": _of("negate"),
     "ScalarUsub": _of("negate"),
@@ -293,98 +239,88 @@ UNARY: dict[str, Unary] = {
     "Sin": _of("sine"),
     "Cos": _of("cosine"),
     "Tan": _of("tan"),
-    "Atan": lambda build, x: build.op("atan2", x, build.like(1, x)),
+    "Atan": lambda x: x.op("atan2", 1),
     "Erf": _of("erf"),
     "IsFinite": _is_finite,
-    "IsNan": lambda build, x: build.compare("NE", x, x),
-    "ZerosLike": lambda build, x: build.like(0, x),
-    "OnesLike": lambda build, x: build.like(1, x),
-    "Identity": lambda build, x: x,
-    "Copy": lambda build, x: x,
-    "TensorMove": lambda build, x: x,
+    "IsNan": lambda x: x.compare(x, "NE"),
+    "ZerosLike": lambda x: x.filled(0),
+    "OnesLike": lambda x: x.filled(1),
+    "Identity": lambda x: x,
+    "Copy": lambda x: x,
+    "TensorMove": lambda x: x,
     "BitwiseNot": _of("not"),
+    "ScalarBool": lambda x: x.compare(0, "NE"),
 }
 """Functions of one array, by primitive."""
 
 _FLOAT_RESULTS = {"Sigmoid", "Tanh", "Exp", "Log", "Sqrt", "Rsqrt", "Reciprocal", "Sin", "Cos", "Erf", "Log1p", "Expm1"}
 
-for _name, _function in UNARY.items():
-    lowers(_name)(lambda primitive, function=_function, name=_name: _unary(primitive, function, name))
 
-
-def _unary(primitive: Primitive, function: Unary, name: str) -> Node:
+@lowers(*UNARY)
+def _unary(primitive: Primitive) -> Array:
     x = primitive.x
-    if name in _FLOAT_RESULTS and primitive.result is not None:
-        x = primitive.build.convert(x, primitive.result.dtype)
-    return function(primitive.build, x)
+    if primitive.name in _FLOAT_RESULTS and primitive.result is not None:
+        x = x.convert(primitive.result.dtype)
+    return UNARY[primitive.name](x)
 
 
 @lowers("Round")
-def _round(primitive: Primitive) -> Node:
+def _round(primitive: Primitive) -> Array:
     """Round to this many decimals, ties to even."""
-    build, x = primitive.build, primitive.x
+    x = primitive.x
     decimals = primitive.static(1, 0)
-    if not tensor(x).dtype.is_float:
+    if not x.dtype.is_float:
         return x
     if not decimals:
-        return build.op("round-nearest-even", x)
-    factor = build.like(10.0**decimals, x)
-    return build.op("divide", build.op("round-nearest-even", build.op("multiply", x, factor)), factor)
+        return x.op("round-nearest-even")
+    factor = x.filled(10.0**decimals)
+    return (x * factor).op("round-nearest-even") / factor
 
 
 @lowers("Trunc")
-def _truncated(primitive: Primitive) -> Node:
-    build, x = primitive.build, primitive.x
-    if not tensor(x).dtype.is_float:
-        return x
-    below = build.compare("LT", x, build.like(0, x))
-    return build.op("select", below, build.op("ceil", x), build.op("floor", x))
+def _truncated(primitive: Primitive) -> Array:
+    x = primitive.x
+    return (x < 0).select(x.op("ceil"), x.op("floor")) if x.dtype.is_float else x
 
 
 @lowers("SoftplusExt")
-def _scaled_softplus(primitive: Primitive) -> Node:
+def _scaled_softplus(primitive: Primitive) -> Array:
     """log(1 + exp(beta * x)) / beta; x itself where beta * x is above a threshold: (x, beta, threshold)."""
-    build, x = primitive.build, primitive.x
+    x = primitive.x
     beta, threshold = primitive.static(1, 1), primitive.static(2, 20)
-    scaled = build.op("multiply", x, build.like(beta, x))
-    bent = build.op("divide", softplus(build, scaled), build.like(beta, x))
-    return build.op("select", build.compare("GT", scaled, build.like(threshold, x)), x, bent)
+    scaled = x * beta
+    bent = softplus(scaled) / beta
+    return (scaled > threshold).select(x, bent)
 
 
 @lowers("GeluExt")
-def _gelu(primitive: Primitive) -> Node:
+def _gelu(primitive: Primitive) -> Array:
     """With `approximate` "tanh" or 1 the one with tanh."""
-    approximate = primitive.static(1, "none")
-    function = tanh_gelu if approximate in ("tanh", 1) else erf_gelu
-    return function(primitive.build, primitive.x)
+    return (tanh_gelu if primitive.static(1, "none") in ("tanh", 1) else erf_gelu)(primitive.x)
 
 
 @lowers("LeakyReLUExt")
-def _leaky_relu(primitive: Primitive) -> Node:
-    build, x = primitive.build, primitive.x
-    slope = primitive.static(1, 0.01)
-    scaled = build.op("multiply", x, build.like(slope, x))
-    return build.op("select", build.compare("GT", x, build.like(0, x)), x, scaled)
+def _leaky_relu(primitive: Primitive) -> Array:
+    x = primitive.x
+    scaled = x * primitive.static(1, 0.01)
+    return (x > 0).select(x, scaled)
 
 
 @lowers("Elu", "EluExt")
-def _elu(primitive: Primitive) -> Node:
-    build, x = primitive.build, primitive.x
-    alpha = primitive.static(1, 1.0)
-    low = build.op("multiply", build.op("exponential-minus-one", x), build.like(alpha, x))
-    return build.op("select", build.compare("GT", x, build.like(0, x)), x, low)
+def _elu(primitive: Primitive) -> Array:
+    x = primitive.x
+    low = x.op("exponential-minus-one") * primitive.static(1, 1.0)
+    return (x > 0).select(x, low)
 
 
 @lowers("ClampScalar", "ClampTensor", "ClipByValue")
-def _clamp(primitive: Primitive) -> Node:
+def _clamp(primitive: Primitive) -> Array:
     """Between two bounds, of which one may be None; the upper one wins."""
     element = result_type(primitive)
     result = primitive.array(0, element)
     for index, opcode in ((1, "maximum"), (2, "minimum")):
-        bound = primitive.operands[index]
-        if isinstance(bound, (Node, Number)):
-            array = primitive.array(index, element)
-            result = primitive.build.op(opcode, result, primitive.build.stretch(array, tensor(result).dims))
+        if isinstance(primitive.operands[index], (Node, Number)):
+            result = result.op(opcode, primitive.array(index, element).stretch(result.dims))
     return result
 
 
@@ -392,7 +328,7 @@ def _clamp(primitive: Primitive) -> Node:
 
 
 @lowers("Cast", "ScalarCast")
-def _cast(primitive: Primitive) -> Node:
+def _cast(primitive: Primitive) -> Array:
     """As C converts: floats towards zero, to small integers by way of s32; bools are what is not zero."""
     wanted = primitive.static(1)
     element = DATA_TYPES.get(wanted) if isinstance(wanted, str) else TYPE_IDS.get(wanted)
@@ -401,83 +337,73 @@ def _cast(primitive: Primitive) -> Node:
     if element is None:
         raise primitive.error(f"{wanted} is not an element type that can be computed with")
     x = primitive.x
-    if element is PRED and tensor(x).dtype is not PRED:
-        return primitive.build.compare("NE", x, primitive.build.like(0, x))
-    if tensor(x).dtype.is_float and element.is_integer and element.bits < S32.bits:
-        x = primitive.build.convert(x, S32)
-    return primitive.build.convert(x, element)
-
-
-@lowers("ScalarBool")
-def _as_bool(primitive: Primitive) -> Node:
-    return primitive.build.compare("NE", primitive.x, primitive.build.like(0, primitive.x))
+    if element is PRED and x.dtype is not PRED:
+        return x.compare(0, "NE")
+    if x.dtype.is_float and element.is_integer and element.bits < S32.bits:
+        x = x.convert(S32)
+    return x.convert(element)
 
 
 @lowers("ScalarToTensor", "TensorToScalar")
-def _as_tensor(primitive: Primitive) -> Node:
+def _as_tensor(primitive: Primitive) -> Array:
     element = primitive.result.dtype if primitive.result is not None else None
-    return primitive.build.reshape(primitive.array(0, element), ())
+    return primitive.array(0, element).reshape(())
 
 
 @lowers("Select")
-def _select(primitive: Primitive) -> Node:
-    build = primitive.build
+def _select(primitive: Primitive) -> Array:
     element = primitive.result.dtype if primitive.result else common_type(primitive, primitive.operands[1:])
     operands = [primitive.array(0, PRED), primitive.array(1, element), primitive.array(2, element)]
     dims = broadcast_dims(primitive, operands)
-    return build.op("select", *[build.stretch(operand, dims) for operand in operands])
+    mask, chosen, other = (operand.stretch(dims) for operand in operands)
+    return mask.select(chosen, other)
 
 
 @lowers("MaskedFill", "MaskedFillScalar")
-def _masked_fill(primitive: Primitive) -> Node:
+def _masked_fill(primitive: Primitive) -> Array:
     """A number where the mask is set."""
-    build, x = primitive.build, primitive.x
-    mask, value = primitive.array(1, PRED), primitive.array(2, tensor(x).dtype)
+    x = primitive.x
+    mask, value = primitive.array(1, PRED), primitive.array(2, x.dtype)
     dims = broadcast_dims(primitive, (x, mask))
-    value = build.broadcast(build.reshape(value, ()), dims, ())
-    return build.op("select", build.stretch(mask, dims), value, build.stretch(x, dims))
+    value = value.reshape(()).spread(dims)
+    return mask.stretch(dims).select(value, x.stretch(dims))
 
 
 @lowers("BiasAdd")
-def _bias_add(primitive: Primitive) -> Node:
+def _bias_add(primitive: Primitive) -> Array:
     """A bias per channel: dimension 1 for NCHW, the last one for NHWC."""
-    build, x = primitive.build, primitive.x
-    dims = tensor(x).dims
-    axis = len(dims) - 1 if data_format(primitive, 2) == "NHWC" else 1
-    return build.op("add", x, build.broadcast(primitive.array(1, tensor(x).dtype), dims, (axis,)))
+    x = primitive.x
+    axis = x.rank - 1 if data_format(primitive, 2) == "NHWC" else 1
+    return x + primitive.array(1, x.dtype).spread(x.dims, (axis,))
 
 
 @lowers("BiasAddGrad")
-def _bias_gradient(primitive: Primitive) -> Node:
+def _bias_gradient(primitive: Primitive) -> Array:
     """The sum over all dimensions but the channel's."""
     x = primitive.x
-    rank = tensor(x).rank
-    axis = rank - 1 if rank < 3 or data_format(primitive, 1) == "NHWC" else 1
-    return primitive.build.reduce("add", x, [dim for dim in range(rank) if dim != axis])
+    axis = x.rank - 1 if x.rank < 3 or data_format(primitive, 1) == "NHWC" else 1
+    return x.reduce("add", [dim for dim in range(x.rank) if dim != axis])
 
 
 @lowers("ReluGrad")
-def _relu_gradient(primitive: Primitive) -> Node:
+def _relu_gradient(primitive: Primitive) -> Array:
     """(gradient, output): the gradient where the output is positive."""
-    build, output = primitive.build, primitive.array(1)
-    is_positive = build.compare("GT", output, build.like(0, output))
-    return build.op("select", is_positive, primitive.x, build.like(0, primitive.x))
+    return (primitive.array(1) > 0).select(primitive.x, 0)
 
 
 @lowers("TanhGrad")
-def _tanh_gradient(primitive: Primitive) -> Node:
+def _tanh_gradient(primitive: Primitive) -> Array:
     """(output, gradient): gradient * (1 - output^2)."""
-    build, output = primitive.build, primitive.x
-    square = build.op("multiply", output, output)
-    return build.op("multiply", primitive.array(1), build.op("subtract", build.like(1, output), square))
+    output = primitive.x
+    square = output * output
+    return primitive.array(1) * (1 - square)
 
 
 @lowers("SigmoidGrad")
-def _sigmoid_gradient(primitive: Primitive) -> Node:
+def _sigmoid_gradient(primitive: Primitive) -> Array:
     """(output, gradient): gradient * output * (1 - output)."""
-    build, output = primitive.build, primitive.x
-    slope = build.op("multiply", output, build.op("subtract", build.like(1, output), output))
-    return build.op("multiply", primitive.array(1), slope)
+    output = primitive.x
+    return primitive.array(1) * (output * (1 - output))
 
 
 FORMATS = {0: "NCHW", 1: "NHWC", 2: "NHWC4", 3: "HWKC", 4: "HWCK", 11: "NCDHW"}

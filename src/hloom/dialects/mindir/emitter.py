@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from hloom.dialects.arrays import HloBuilder, type_of_node
 from hloom.dialects.mindir.lowered_values import (
     INDEX_TYPE,
     Aggregate,
@@ -16,11 +17,9 @@ from hloom.dialects.mindir.lowered_values import (
     index_of,
     leaf_types,
     parts_of,
-    type_of_node,
     with_arrays,
 )
 from hloom.dialects.mindir.values import Number
-from hloom.dialects.oneflow.builder import HloBuilder
 from hloom.ir import Graph, Literal, Module, Node, TensorType, TupleType, Type, dtype
 from hloom.ops import OPS
 from hloom.text import Unsupported
@@ -54,7 +53,7 @@ class ComputationEmitter:
 
     def __init__(self, module: Module, graph: Graph) -> None:
         self.module = module
-        self.build = HloBuilder(module, graph)
+        self.build = HloBuilder(graph)
 
     @property
     def graph(self) -> Graph:
@@ -79,15 +78,9 @@ class ComputationEmitter:
         """Go back to the computation that was built before."""
         self.build.graph = within.before
 
-    def discard(self, within: Within) -> None:
-        """Leave a computation that nothing will call."""
-        self.leave(within)
-
     def finish(self, graph: Graph, arrays: Sequence[Node]) -> None:
         """Let a computation yield a tuple, and put it into the module."""
-        types = TupleType([type_of_node(array) for array in arrays])
-        output = graph.add_apply(OPS["tuple"], arrays, types, metadata=self.build.metadata)
-        self.finish_with(graph, output)
+        self.finish_with(graph, self.packed(arrays, graph))
 
     def finish_with(self, graph: Graph, output: Node) -> None:
         graph.set_output(output)
@@ -97,16 +90,13 @@ class ComputationEmitter:
     def elements(self, whole: Node) -> list[Node]:
         """The elements of a tuple."""
         assert isinstance(whole.type, TupleType), "it is a tuple"
-        get = OPS["get-tuple-element"]
-        return [
-            self.graph.add_apply(get, [whole], type_, {"index": index}, metadata=self.build.metadata)
-            for index, type_ in enumerate(whole.type.elements)
-        ]
+        count = len(whole.type.elements)
+        return [self.build.op("get-tuple-element", whole, index=index) for index in range(count)]
 
-    def packed(self, arrays: Sequence[Node]) -> Node:
+    def packed(self, arrays: Sequence[Node], graph: Graph | None = None) -> Node:
         """A tuple of arrays."""
         types = TupleType([type_of_node(array) for array in arrays])
-        return self.graph.add_apply(OPS["tuple"], arrays, types, metadata=self.build.metadata)
+        return (graph or self.graph).add_apply(OPS["tuple"], arrays, types, metadata=self.build.metadata)
 
     def call(self, graph: Graph, arrays: Sequence[Node], skeleton: LoweredValue) -> LoweredValue:
         """The value that a computation yields, given arrays."""
@@ -149,10 +139,10 @@ class ComputationEmitter:
     # Arrays of values
 
     def index(self, number: int) -> Node:
-        return self.build.constant(number, INDEX_TYPE.dtype)
+        return self.build.number(number, INDEX_TYPE.dtype).node
 
     def equals(self, tag: Node, number: int) -> Node:
-        return self.build.compare("EQ", tag, self.index(number))
+        return self.build.op("compare", tag, self.index(number), direction="EQ")
 
     def negated(self, pred: Node) -> Node:
         return self.build.op("not", pred)
@@ -169,7 +159,7 @@ class ComputationEmitter:
 
     def number(self, number: Number) -> Node:
         """A constant number as an array."""
-        return self.build.constant(number.value, number.dtype)
+        return self.build.number(number.value, number.dtype).node
 
     def zeros(self, skeleton: LoweredValue) -> list[Node]:
         """Arrays that nothing will read."""
@@ -210,7 +200,7 @@ class ComputationEmitter:
         if index is None:
             raise Unsupported(f"{what} is {described(value)}, which is not one of the functions known there")
         is_pair = skeleton.selector is PREDICATE
-        selector = self.build.constant(index == 0, PREDICATE.dtype) if is_pair else self.index(index)
+        selector = self.build.number(index == 0, PREDICATE.dtype).node if is_pair else self.index(index)
         arrays = [selector]
         for position, option in enumerate(skeleton.options):
             arrays += self.conformed(value, option, what) if position == index else self.zeros(option)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from hloom.dialects.mindir.elementwise_lowering import PRED, softplus
-from hloom.dialects.mindir.linear_lowering import convolution_geometry, pooling_window, reduced_windows
-from hloom.dialects.mindir.lowering_context import Primitive, table_of
-from hloom.dialects.mindir.normalisation_lowering import shifted_exponents
+from hloom.dialects.arrays import Array, table_of
+from hloom.dialects.mindir.data_movement_lowering import from_the_front
+from hloom.dialects.mindir.elementwise_lowering import softplus
+from hloom.dialects.mindir.linear_lowering import convolution_geometry, pooling_window
+from hloom.dialects.mindir.lowering_context import Primitive
+from hloom.dialects.mindir.normalisation_lowering import inverse_root, shifted_exponents
 from hloom.dialects.mindir.reduction_lowering import mean, reduced
-from hloom.dialects.oneflow.builder import HloBuilder, tensor
-from hloom.ir import ConvolutionDimensions, DType, Graph, Node, PaddingDimension, TensorType, Window, WindowDimension
-from hloom.ops import OPS
+from hloom.ir import ConvolutionDimensions, Node, PaddingDimension, Window, WindowDimension
 
 TABLE, lowers = table_of()
 SUM, MEAN, NONE = 0, 1, 2
@@ -22,110 +22,97 @@ SUM, MEAN, NONE = 0, 1, 2
 
 
 @lowers("LayerNormGrad")
-def _layer_norm_gradient(primitive: Primitive) -> tuple[Node, Node, Node]:
+def _layer_norm_gradient(primitive: Primitive) -> tuple[Array, Array, Array]:
     """(x, dy, variance, mean, gamma, first normalised dimension, gamma's first dimension): gradients of x, gamma, beta.
 
     normal = (x - mean) * rsqrt(variance + epsilon), scaled = dy * gamma
     dx     = rsqrt(variance + epsilon) * (scaled - mean of scaled - normal * mean of (scaled * normal))
     """
-    build, x = primitive.build, primitive.x
-    gradient, variance, middle, gamma = (primitive.array(index, tensor(x).dtype) for index in (1, 2, 3, 4))
-    rank, dims = tensor(x).rank, tensor(x).dims
+    x = primitive.x
+    gradient, variance, middle, gamma = primitive.arrays(1, 2, 3, 4, element=x.dtype)
     begin = primitive.axis(5, x, primitive.attribute("begin_norm_axis", 1))
     begin_params = primitive.axis(6, x, primitive.attribute("begin_params_axis", 1))
-    axes = tuple(range(begin, rank))
-    epsilon = primitive.attribute("epsilon", 1e-7)
-    inverse = build.stretch(build.op("rsqrt", build.op("add", variance, build.like(epsilon, variance))), dims)
-    normal = build.op("multiply", build.op("subtract", x, build.stretch(middle, dims)), inverse)
-    scaled = build.op("multiply", gradient, build.broadcast(gamma, dims, tuple(range(begin_params, rank))))
-    along = mean(build, build.op("multiply", scaled, normal), axes, keeps=True)
-    rest = build.op("subtract", scaled, build.stretch(mean(build, scaled, axes, keeps=True), dims))
-    rest = build.op("subtract", rest, build.op("multiply", normal, build.stretch(along, dims)))
+    axes = tuple(range(begin, x.rank))
+    inverse = inverse_root(variance, primitive.attribute("epsilon", 1e-7)).stretch(x.dims)
+    normal = (x - middle.stretch(x.dims)) * inverse
+    scaled = gradient * gamma.spread(x.dims, tuple(range(begin_params, x.rank)))
+    along = mean(scaled * normal, axes, keeps=True)
+    rest = scaled - mean(scaled, axes, keeps=True).stretch(x.dims) - normal * along.stretch(x.dims)
     others = tuple(range(begin_params))
-    sums = [reduced(build, "add", value, others) for value in (build.op("multiply", gradient, normal), gradient)]
-    return build.op("multiply", inverse, rest), sums[0], sums[1]
+    sums = [reduced("add", value, others) for value in (gradient * normal, gradient)]
+    return inverse * rest, sums[0], sums[1]
 
 
 # Losses
 
 
 @lowers("SparseSoftmaxCrossEntropyWithLogits")
-def _sparse_cross_entropy(primitive: Primitive) -> Node:
+def _sparse_cross_entropy(primitive: Primitive) -> Array:
     """(logits, classes): the mean of -log softmax at the classes; with `is_grad` its gradient."""
-    build, x, classes = primitive.build, primitive.x, primitive.array(1)
-    dims = tensor(x).dims
-    places = build.iota(tensor(classes).dtype, dims, 1)
-    is_class = build.compare("EQ", places, build.broadcast(classes, dims, (0,)))
-    labels = build.convert(is_class, tensor(x).dtype)
-    loss, gradient = _cross_entropy(build, x, labels)
+    x, classes = primitive.arrays(0, 1)
+    places = primitive.build.indices(x.dims, 1, classes.dtype)
+    labels = places.compare(classes.spread(x.dims, (0,)), "EQ").convert(x.dtype)
+    loss, gradient = _cross_entropy(x, labels)
     if not primitive.attribute("is_grad", False):
-        return mean(build, loss, (0,))
-    return build.op("multiply", gradient, build.like(primitive.attribute("sens", 1.0) / dims[0], gradient))
+        return mean(loss, (0,))
+    return gradient * (primitive.attribute("sens", 1.0) / x.dims[0])
 
 
 @lowers("SoftmaxCrossEntropyWithLogits")
-def _dense_cross_entropy(primitive: Primitive) -> tuple[Node, Node]:
+def _dense_cross_entropy(primitive: Primitive) -> tuple[Array, Array]:
     """(logits, labels): the loss of each example, and the gradient of their sum."""
-    return _cross_entropy(primitive.build, primitive.x, primitive.array(1))
+    return _cross_entropy(*primitive.arrays(0, 1))
 
 
-def _cross_entropy(build: HloBuilder, x: Node, labels: Node) -> tuple[Node, Node]:
+def _cross_entropy(x: Array, labels: Array) -> tuple[Array, Array]:
     """-sum(labels * log softmax(x)) of each row, and softmax(x) * (sum of labels) - labels, where that sum is 1."""
-    dims = tensor(x).dims
-    shifted, raised, total = shifted_exponents(build, x, (1,))
-    logarithms = build.op("subtract", shifted, build.op("log", total))
-    products = build.op("multiply", labels, logarithms)
-    loss = build.op("negate", build.reduce("add", products, (1,)))
-    assert tensor(total).dims == dims, "the totals are stretched"
-    return loss, build.op("subtract", build.op("divide", raised, total), labels)
+    shifted, raised, total = shifted_exponents(x, (1,))
+    logarithms = shifted - total.op("log")
+    loss = -(labels * logarithms).reduce("add", (1,))
+    return loss, raised / total - labels
 
 
 @lowers("BCEWithLogitsLoss")
-def _binary_cross_entropy(primitive: Primitive) -> Node:
+def _binary_cross_entropy(primitive: Primitive) -> Array:
     """(x, labels, weights, weights of the positive, reduction): the binary cross entropy of sigmoid(x).
 
     weight * ((1 - label) * x + (1 + (positive - 1) * label) * log(1 + exp(-x)))
     """
-    build, x, labels = primitive.build, primitive.x, primitive.array(1)
-    one = build.like(1, x)
-    bent = softplus(build, build.op("negate", x))
+    x, labels = primitive.arrays(0, 1)
+    one = x.filled(1)
+    bent = softplus(-x)
     if (positive := _weights(primitive, 3)) is not None:
-        more = build.op("multiply", build.op("subtract", positive, one), labels)
-        bent = build.op("multiply", build.op("add", one, more), bent)
-    loss: Node = build.op("add", build.op("multiply", build.op("subtract", one, labels), x), bent)
+        bent = (one + (positive - one) * labels) * bent
+    loss = (one - labels) * x + bent
     if (weights := _weights(primitive, 2)) is not None:
-        loss = build.op("multiply", loss, weights)
-    reduction, axes = _reduction(primitive, 4), tuple(range(tensor(x).rank))
+        loss = loss * weights
+    reduction, axes = _reduction(primitive, 4), tuple(range(x.rank))
     if reduction == NONE:
         return loss
-    return mean(build, loss, axes) if reduction == MEAN else reduced(build, "add", loss, axes)
+    return mean(loss, axes) if reduction == MEAN else reduced("add", loss, axes)
 
 
 @lowers("BinaryCrossEntropyWithLogitsBackward")
-def _binary_cross_entropy_gradient(primitive: Primitive) -> Node:
+def _binary_cross_entropy_gradient(primitive: Primitive) -> Array:
     """(gradient, x, labels, weights, weights of the positive, reduction): BCEWithLogitsLoss's gradient by x.
 
     weight * ((positive * label + 1 - label) * sigmoid(x) - positive * label)
     """
-    build, x, labels = primitive.build, primitive.array(1), primitive.array(2)
+    x, labels = primitive.arrays(1, 2)
     positive = _weights(primitive, 4)
-    wanted: Node = labels if positive is None else build.op("multiply", positive, labels)
-    weight = build.op("subtract", build.op("add", wanted, build.like(1, x)), labels)
-    slope: Node = build.op("subtract", build.op("multiply", weight, build.op("logistic", x)), wanted)
+    wanted = labels if positive is None else positive * labels
+    slope = (wanted + x.filled(1) - labels) * x.op("logistic") - wanted
     if (weights := _weights(primitive, 3)) is not None:
-        slope = build.op("multiply", slope, weights)
-    slope = build.op("multiply", slope, build.stretch(primitive.x, tensor(x).dims))
-    if _reduction(primitive, 5) == MEAN:
-        slope = build.op("divide", slope, build.like(tensor(x).element_count, slope))
-    return slope
+        slope = slope * weights
+    slope = slope * primitive.x.stretch(x.dims)
+    return slope / x.type.element_count if _reduction(primitive, 5) == MEAN else slope
 
 
-def _weights(primitive: Primitive, index: int) -> Node | None:
+def _weights(primitive: Primitive, index: int) -> Array | None:
     """An operand that may be None, stretched to the dimensions of operand 1."""
-    value = primitive.operands[index]
-    if not isinstance(value, Node):
+    if not isinstance(primitive.operands[index], Node):
         return None
-    return primitive.build.stretch(value, tensor(primitive.array(1)).dims)
+    return primitive.array(index).stretch(primitive.array(1).dims)
 
 
 def _reduction(primitive: Primitive, index: int) -> int:
@@ -140,69 +127,59 @@ def _reduction(primitive: Primitive, index: int) -> int:
 
 
 @lowers("GatherD")
-def _gather_along(primitive: Primitive) -> Node:
+def _gather_along(primitive: Primitive) -> Array:
     """(x, dimension, indices): the element of x at each place, with an index in place of one dimension's."""
-    build, x = primitive.build, primitive.x
-    rank = tensor(x).rank
-    every = tuple(range(rank))
-    return build.op(
+    x = primitive.x
+    every = tuple(range(x.rank))
+    return x.op(
         "gather",
-        x,
-        _places(primitive, x, primitive.axis(1, x), primitive.array(2)),
+        _places(x, primitive.axis(1, x), primitive.array(2)),
         offset_dims=(),
         collapsed_slice_dims=every,
         start_index_map=every,
-        index_vector_dim=rank,
-        slice_sizes=(1,) * rank,
+        index_vector_dim=x.rank,
+        slice_sizes=(1,) * x.rank,
     )
 
 
 @lowers("GatherDGradV2")
-def _gather_along_gradient(primitive: Primitive) -> Node:
+def _gather_along_gradient(primitive: Primitive) -> Array:
     """(x, dimension, indices, gradient): the gradients added where their elements came from."""
-    build, x, gradient = primitive.build, primitive.x, primitive.array(3)
-    rank = tensor(x).rank
-    every = tuple(range(rank))
-    places = _places(primitive, x, primitive.axis(1, x), primitive.array(2))
-    return _added_at(build, build.like(0, x), places, gradient, (), every)
+    x = primitive.x
+    places = _places(x, primitive.axis(1, x), primitive.array(2))
+    return _added_at(x.filled(0), places, primitive.array(3), (), tuple(range(x.rank)))
 
 
-def _places(primitive: Primitive, x: Node, axis: int, indices: Node) -> Node:
+def _places(x: Array, axis: int, indices: Array) -> Array:
     """The whole index of each element of indices into one dimension; negative ones count from its end."""
-    build = primitive.build
-    dims, element, size = tensor(indices).dims, tensor(indices).dtype, tensor(x).dims[axis]
-    below = build.compare("LT", indices, build.like(0, indices))
-    wrapped = build.op("select", below, build.op("add", indices, build.like(size, indices)), indices)
-    columns = [wrapped if dim == axis else build.iota(element, dims, dim) for dim in range(len(dims))]
-    parts = [build.reshape(column, (*dims, 1)) for column in columns]
-    return build.op("concatenate", *parts, dimensions=(len(dims),)) if len(parts) > 1 else parts[0]
+    wrapped = from_the_front(indices, x.dims[axis])
+    dims = indices.dims
+    columns = [wrapped if dim == axis else x.build.indices(dims, dim, indices.dtype) for dim in range(len(dims))]
+    parts = [column.reshape((*dims, 1)) for column in columns]
+    return x.build.concatenate(parts, len(dims)) if len(parts) > 1 else parts[0]
 
 
 @lowers("UnsortedSegmentSum")
-def _segment_sum(primitive: Primitive) -> Node:
+def _segment_sum(primitive: Primitive) -> Array:
     """(x, segments, count): the sums of the parts of x with equal numbers; those of negative numbers are dropped."""
-    build, x, segments = primitive.build, primitive.x, primitive.array(1)
-    batch, dims = tensor(segments).rank, tensor(x).dims
-    result = TensorType(tensor(x).dtype, (primitive.static(2), *dims[batch:]))
-    zeros = build.broadcast(build.constant(0, result.dtype), result.dims, ())
-    rows = build.reshape(segments, (*tensor(segments).dims, 1))
-    return _added_at(build, zeros, rows, x, tuple(range(batch, len(dims))), (0,))
+    x, segments = primitive.arrays(0, 1)
+    zero = primitive.build.number(0, x.dtype)
+    zeros = zero.spread((primitive.static(2), *x.dims[segments.rank :]))
+    rows = segments.reshape((*segments.dims, 1))
+    return _added_at(zeros, rows, x, tuple(range(segments.rank, x.rank)), (0,))
 
 
-def _added_at(
-    build: HloBuilder, x: Node, places: Node, updates: Node, window: tuple[int, ...], dims: tuple[int, ...]
-) -> Node:
+def _added_at(x: Array, places: Array, updates: Array, window: tuple[int, ...], dims: tuple[int, ...]) -> Array:
     """Updates added to an array, at places in some dimensions that the last dimension of `places` holds."""
-    return build.op(
+    return x.op(
         "scatter",
-        x,
         places,
         updates,
         update_window_dims=window,
         inserted_window_dims=dims,
         scatter_dims_to_operand_dims=dims,
-        index_vector_dim=tensor(places).rank - 1,
-        to_apply=build.reducer("add", tensor(x).dtype),
+        index_vector_dim=places.rank - 1,
+        to_apply=x.build.reducer("add", x.dtype),
     )
 
 
@@ -210,61 +187,49 @@ def _added_at(
 
 
 @lowers("MaxPoolGrad")
-def _max_pool_gradient(primitive: Primitive) -> Node:
+def _max_pool_gradient(primitive: Primitive) -> Array:
     """(x, y, dy): each gradient at the first greatest element of its window."""
-    build, x, gradient = primitive.build, primitive.x, primitive.array(2)
-    element = tensor(x).dtype
-    return build.op(
+    build, x = primitive.build, primitive.x
+    return x.op(
         "select-and-scatter",
-        x,
-        gradient,
-        build.constant(0, element),
+        primitive.array(2),
+        build.number(0, x.dtype),
         window=pooling_window(primitive, 3),
-        select=_at_least(build, element),
-        scatter=build.reducer("add", element),
+        select=build.comparer("GE", x.dtype),
+        scatter=build.reducer("add", x.dtype),
     )
-
-
-def _at_least(build: HloBuilder, element: DType) -> Graph:
-    graph = build.module.add_graph(f"ge_{element}")
-    pair = [graph.add_parameter(TensorType(element), side) for side in ("left", "right")]
-    graph.set_output(graph.add_apply(OPS["compare"], pair, TensorType(PRED), {"direction": "GE"}))
-    return graph
 
 
 @lowers("AvgPoolGrad")
-def _average_pool_gradient(primitive: Primitive) -> Node:
+def _average_pool_gradient(primitive: Primitive) -> Array:
     """(x, y, dy): each gradient, over the number of elements of its window, spread over these."""
-    build, x, gradient = primitive.build, primitive.x, primitive.array(2)
+    x, gradient = primitive.x, primitive.array(2)
     window = pooling_window(primitive, 3)
-    counts = reduced_windows(build, "add", build.like(1, x), window, 0)
-    share = build.op("divide", gradient, counts)
+    share = gradient / x.filled(1).reduce_windows("add", window, 0)
     padding: list[PaddingDimension] = []
-    for dimension, size, side in zip(window.dimensions, tensor(x).dims, tensor(gradient).dims, strict=True):
+    for dimension, size, side in zip(window.dimensions, x.dims, gradient.dims, strict=True):
         low = dimension.size - 1 - dimension.padding_low
         spread = (side - 1) * dimension.stride + 1
         padding.append(PaddingDimension(low, size + dimension.size - 1 - low - spread, dimension.stride - 1))
-    apart = build.op("pad", share, build.constant(0, tensor(x).dtype), padding=tuple(padding))
-    return reduced_windows(
-        build, "add", apart, Window(tuple(WindowDimension(dimension.size) for dimension in window.dimensions)), 0
-    )
+    apart = share.op("pad", x.build.number(0, x.dtype), padding=tuple(padding))
+    sizes = tuple(WindowDimension(dimension.size) for dimension in window.dimensions)
+    return apart.reduce_windows("add", Window(sizes), 0)
 
 
 @lowers("Conv2DBackpropInput", "Conv2DTranspose")
-def _convolution_gradient_of_input(primitive: Primitive) -> Node:
+def _convolution_gradient_of_input(primitive: Primitive) -> Array:
     """(dy, kernel, x's dimensions): the gradient of a convolution's images, which is a transposed convolution."""
-    build, gradient, kernel = primitive.build, primitive.x, primitive.array(1)
-    dims, kernel_dims = primitive.dims(2), tensor(kernel).dims
+    gradient, kernel = primitive.arrays(0, 1)
+    dims, kernel_dims = primitive.dims(2), kernel.dims
     shape = convolution_geometry(primitive, dims[2:], kernel_dims[2:])
     out, group = kernel_dims[0], shape.groups
     if group > 1:
-        parts = build.reshape(kernel, (group, out // group, *kernel_dims[1:]))
-        order = build.transpose(parts, (1, 0, 2, 3, 4))
-        kernel = build.reshape(order, (out // group, group * kernel_dims[1], *kernel_dims[2:]))
+        parts = kernel.reshape((group, out // group, *kernel_dims[1:]))
+        kernel = parts.transpose((1, 0, 2, 3, 4)).reshape((out // group, group * kernel_dims[1], *kernel_dims[2:]))
     windows: list[WindowDimension] = []
     for i in range(2):
         size, side, stride, dilation = kernel_dims[2 + i], dims[2 + i], shape.strides[i], shape.dilations[i]
-        low, count = shape.padding[i][0], tensor(gradient).dims[2 + i]
+        low, count = shape.padding[i][0], gradient.dims[2 + i]
         span = (size - 1) * dilation + 1
         high = side - 1 - (count - 1) * stride + low
         windows.append(
@@ -272,9 +237,8 @@ def _convolution_gradient_of_input(primitive: Primitive) -> Node:
                 size, 1, span - 1 - low, high, base_dilation=stride, window_dilation=dilation, reversal=True
             )
         )
-    return build.op(
+    return gradient.op(
         "convolution",
-        gradient,
         kernel,
         window=Window(tuple(windows)),
         dim_labels=ConvolutionDimensions("bf01", "io01", "bf01"),
@@ -283,20 +247,19 @@ def _convolution_gradient_of_input(primitive: Primitive) -> Node:
 
 
 @lowers("Conv2DBackpropFilter")
-def _convolution_gradient_of_kernel(primitive: Primitive) -> Node:
+def _convolution_gradient_of_kernel(primitive: Primitive) -> Array:
     """(dy, x, the kernel's dimensions): the gradient of a convolution's kernel, a convolution over the batch."""
-    build, gradient, x = primitive.build, primitive.x, primitive.array(1)
-    dims, sides = primitive.dims(2), tensor(x).dims
+    gradient, x = primitive.arrays(0, 1)
+    dims, sides = primitive.dims(2), x.dims
     shape = convolution_geometry(primitive, sides[2:], dims[2:])
     windows: list[WindowDimension] = []
     for i in range(2):
-        low, count = shape.padding[i][0], tensor(gradient).dims[2 + i]
+        low, count = shape.padding[i][0], gradient.dims[2 + i]
         stride, dilation = shape.strides[i], shape.dilations[i]
         high = (dims[2 + i] - 1) * dilation + (count - 1) * stride + 1 - sides[2 + i] - low
         windows.append(WindowDimension(count, dilation, low, high, window_dilation=stride))
-    return build.op(
+    return x.op(
         "convolution",
-        x,
         gradient,
         window=Window(tuple(windows)),
         dim_labels=ConvolutionDimensions("fb01", "io01", "fb01"),
@@ -304,20 +267,18 @@ def _convolution_gradient_of_kernel(primitive: Primitive) -> Node:
     )
 
 
-def gelu_slope(build: HloBuilder, x: Node) -> Node:
+def gelu_slope(x: Array) -> Array:
     """The derivative of 0.5 * x * (1 + tanh(u)), u = sqrt(2 / pi) * (x + 0.044715 * x^3)."""
-    square = build.op("multiply", x, x)
+    square = x * x
     factor = math.sqrt(2 / math.pi)
-    inner = build.op("add", build.like(1, x), build.op("multiply", square, build.like(0.044715, x)))
-    bent = build.op("tanh", build.op("multiply", build.op("multiply", x, inner), build.like(factor, x)))
-    slope = build.op("add", build.like(1, x), build.op("multiply", square, build.like(3 * 0.044715, x)))
-    rest = build.op("subtract", build.like(1, x), build.op("multiply", bent, bent))
-    left = build.op("multiply", build.like(0.5, x), build.op("add", build.like(1, x), bent))
-    right = build.op("multiply", build.op("multiply", x, rest), slope)
-    return build.op("add", left, build.op("multiply", right, build.like(0.5 * factor, x)))
+    inner = 1 + square * 0.044715
+    bent = (x * inner * factor).op("tanh")
+    slope = 1 + square * (3 * 0.044715)
+    rest = 1 - bent * bent
+    return 0.5 * (1 + bent) + x * rest * slope * (0.5 * factor)
 
 
 @lowers("GeLUGrad")
-def _gelu_gradient(primitive: Primitive) -> Node:
+def _gelu_gradient(primitive: Primitive) -> Array:
     """(dy, x, y)."""
-    return primitive.build.op("multiply", primitive.x, gelu_slope(primitive.build, primitive.array(1)))
+    return primitive.x * gelu_slope(primitive.array(1))

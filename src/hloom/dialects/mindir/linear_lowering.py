@@ -3,117 +3,99 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hloom.dialects.mindir.data_movement_lowering import narrowed
+import numpy as np
+
+from hloom.dialects.arrays import Array, table_of
 from hloom.dialects.mindir.elementwise_lowering import broadcast_dims, data_format
-from hloom.dialects.mindir.lowering_context import Primitive, table_of
-from hloom.dialects.mindir.reduction_lowering import mean, reduced_windows
-from hloom.dialects.oneflow.builder import HloBuilder, tensor
+from hloom.dialects.mindir.lowering_context import Primitive
+from hloom.dialects.mindir.reduction_lowering import mean
 from hloom.ir import ConvolutionDimensions, Node, Window, WindowDimension
 
 TABLE, lowers = table_of()
 PADDING_MODES = {0: "pad", 1: "same", 2: "valid"}
 """Source: mindapi/base/types.h, PadMode."""
+_LABELS = {
+    "NCHW": ConvolutionDimensions("bf01", "oi01", "bf01"),
+    "NHWC": ConvolutionDimensions("b01f", "o01i", "b01f"),
+}
+_SPATIAL = {"NCHW": (2, 3), "NHWC": (1, 2)}
+"""The dimensions of an image by its format."""
+Pair = tuple[int, int]
+"""A number for each dimension of an image, or elements before and after."""
 
 
 @lowers("MatMul", "BatchMatMul", "MatMulExt", "BatchMatMulExt", "Mm", "Mv", "Dot")
-def _matmul(primitive: Primitive) -> Node:
+def _matmul(primitive: Primitive) -> Array:
     """Batches of products; operands 2 and 3 say which matrices are transposed; vectors are rows and columns."""
-    build = primitive.build
-    left, right = primitive.array(0), primitive.array(1)
+    left, right = primitive.arrays(0, 1)
     if primitive.static(2, primitive.attribute("transpose_a", False)):
-        left = swapped(build, left)
+        left = left.swapped()
     if primitive.static(3, primitive.attribute("transpose_b", False)):
-        right = swapped(build, right)
+        right = right.swapped()
     dropped: list[int] = []
-    if tensor(left).rank == 1:
-        left = build.reshape(left, (1, *tensor(left).dims))
+    if left.rank == 1:
+        left = left.reshape((1, *left.dims))
         dropped.append(-2)
-    if tensor(right).rank == 1:
-        right = build.reshape(right, (*tensor(right).dims, 1))
+    if right.rank == 1:
+        right = right.reshape((*right.dims, 1))
         dropped.append(-1)
-    a, b = tensor(left).dims, tensor(right).dims
+    a, b = left.dims, right.dims
     if len(a) < 2 or len(b) < 2 or a[-1] != b[-2]:
-        raise primitive.error(f"{tensor(left)} and {tensor(right)} cannot be multiplied")
-    batch = _common_batch(primitive, a[:-2], b[:-2])
-    left, right = build.stretch(left, (*batch, *a[-2:])), build.stretch(right, (*batch, *b[-2:]))
-    product = build.product(left, right)
-    rank = len(batch) + 2
-    dims = [size for dim, size in enumerate(tensor(product).dims) if dim - rank not in dropped]
-    result = build.reshape(product, dims)
-    return build.convert(result, primitive.result.dtype) if primitive.result else result
-
-
-def _common_batch(primitive: Primitive, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
-    rank = max(len(a), len(b))
-    pairs = zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True)
-    batch = tuple(q if p == 1 else p for p, q in pairs)
-    pairs = zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True)
-    if any(p != q and 1 not in (p, q) for p, q in pairs):
-        raise primitive.error(f"the batch dimensions {a} and {b} cannot be broadcast")
-    return batch
-
-
-def swapped(build: HloBuilder, x: Node) -> Node:
-    """The last two dimensions exchanged."""
-    rank = tensor(x).rank
-    return build.transpose(x, (*range(rank - 2), rank - 1, rank - 2))
+        raise primitive.error(f"{left.type} and {right.type} cannot be multiplied")
+    try:
+        batch = np.broadcast_shapes(a[:-2], b[:-2])
+    except ValueError:
+        raise primitive.error(f"the batch dimensions {a[:-2]} and {b[:-2]} cannot be broadcast") from None
+    product = left.stretch((*batch, *a[-2:])).product(right.stretch((*batch, *b[-2:])))
+    result = product.reshape([size for dim, size in enumerate(product.dims) if dim - product.rank not in dropped])
+    return result.convert(primitive.result.dtype) if primitive.result else result
 
 
 @lowers("Dense")
-def _dense(primitive: Primitive) -> Node:
+def _dense(primitive: Primitive) -> Array:
     """x times transposed weights, plus a bias that may be None."""
-    build, x = primitive.build, primitive.x
-    last = tensor(x).rank - 1
-    weights = primitive.array(1)
-    product: Node = build.op(
-        "dot", x, weights, lhs_contracting_dims=(last,), rhs_contracting_dims=(tensor(weights).rank - 1,)
-    )
+    x, weights = primitive.arrays(0, 1)
+    dims = {"lhs_contracting_dims": (x.rank - 1,), "rhs_contracting_dims": (weights.rank - 1,)}
+    product = x.op("dot", weights, **dims)
     bias = primitive.operands[2] if len(primitive.operands) > 2 else None
-    if not isinstance(bias, Node):
-        return product
-    return build.op("add", product, build.stretch(bias, tensor(product).dims))
+    return product + primitive.array(2).stretch(product.dims) if isinstance(bias, Node) else product
 
 
 @lowers("Addmm", "Baddbmm")
-def _added_product(primitive: Primitive) -> Node:
+def _added_product(primitive: Primitive) -> Array:
     """beta * x + alpha * (a @ b)."""
-    build = primitive.build
-    product = build.product(primitive.array(1), primitive.array(2))
+    x, a, b = primitive.arrays(0, 1, 2)
+    product = a.product(b)
     beta, alpha = primitive.static(3, 1), primitive.static(4, 1)
-    x = build.stretch(primitive.x, broadcast_dims(primitive, (primitive.x, product)))
-    parts = [
-        part if factor == 1 else build.op("multiply", part, build.like(factor, part))
-        for part, factor in ((x, beta), (product, alpha))
-    ]
-    return build.op("add", *parts)
+    x = x.stretch(broadcast_dims(primitive, (x, product)))
+    left, right = (part if factor == 1 else part * factor for part, factor in ((x, beta), (product, alpha)))
+    return left + right
 
 
 @lowers("Conv2D")
-def _conv2d(primitive: Primitive) -> Node:
+def _conv2d(primitive: Primitive) -> Array:
     """A convolution of images: sizes, strides, dilation, groups and padding are attributes."""
-    x, kernel = primitive.x, primitive.array(1)
+    x, kernel = primitive.arrays(0, 1)
     form = primitive.attribute("format", "NCHW")
-    if form not in ("NCHW", "NHWC"):
+    if form not in _SPATIAL:
         raise primitive.error(f"the data format {form} has no lowering")
-    spatial = (2, 3) if form == "NCHW" else (1, 2)
-    sizes = tuple(tensor(kernel).dims[dim] for dim in spatial)
-    shape = _geometry(primitive, tuple(tensor(x).dims[dim] for dim in spatial), sizes)
+    sides, sizes = (tuple(array.dims[dim] for dim in _SPATIAL[form]) for array in (x, kernel))
+    shape = _geometry(primitive, sides, sizes)
     windows = [
         WindowDimension(size, stride, low, high, window_dilation=dilation)
         for size, stride, (low, high), dilation in zip(
             sizes, shape.strides, shape.padding, shape.dilations, strict=True
         )
     ]
-    labels = ConvolutionDimensions("bf01", "oi01", "bf01") if form == "NCHW" else _CHANNELS_LAST
-    return primitive.build.op(
+    return x.op(
         "convolution",
-        x,
         kernel,
         window=Window(tuple(windows)),
-        dim_labels=labels,
+        dim_labels=_LABELS[form],
         feature_group_count=shape.groups,
     )
 
@@ -122,9 +104,9 @@ def _conv2d(primitive: Primitive) -> Node:
 class Geometry:
     """The strides, the dilations and the padding of a convolution's two dimensions, and its groups."""
 
-    strides: tuple[int, int]
-    dilations: tuple[int, int]
-    padding: list[tuple[int, int]]
+    strides: Pair
+    dilations: Pair
+    padding: list[Pair]
     groups: int
 
 
@@ -140,60 +122,45 @@ def _geometry(primitive: Primitive, sides: tuple[int, ...], sizes: tuple[int, ..
     strides = _spatial(primitive.attribute("stride", 1))
     dilations = _spatial(primitive.attribute("dilation", 1))
     groups = primitive.attribute("group", primitive.attribute("groups", 1))
-    return Geometry(strides, dilations, _convolution_padding(primitive, sides, sizes, strides, dilations), groups)
-
-
-_CHANNELS_LAST = ConvolutionDimensions("b01f", "o01i", "b01f")
-
-
-def _convolution_padding(
-    primitive: Primitive,
-    sides: tuple[int, ...],
-    sizes: tuple[int, ...],
-    strides: tuple[int, int],
-    dilations: tuple[int, int],
-) -> list[tuple[int, int]]:
-    """Elements before and after: none, those that keep the size divided by the stride, or those given."""
     mode = _padding_mode(primitive.attribute("pad_mode", 2))
     if mode == "valid":
-        return [(0, 0), (0, 0)]
-    if mode == "same":
+        padding = [(0, 0), (0, 0)]
+    elif mode == "same":
         spans = [(size - 1) * dilation + 1 for size, dilation in zip(sizes, dilations, strict=True)]
-        return [_same(side, span, stride) for side, span, stride in zip(sides, spans, strides, strict=True)]
-    given = primitive.attribute("pad", (0, 0, 0, 0))
-    top, bottom, left, right = given if isinstance(given, tuple) else (given,) * 4
-    return [(top, bottom), (left, right)]
+        padding = _same(sides, spans, strides)
+    else:
+        given = primitive.attribute("pad", (0, 0, 0, 0))
+        top, bottom, left, right = given if isinstance(given, tuple) else (given,) * 4
+        padding = [(top, bottom), (left, right)]
+    return Geometry(strides, dilations, padding, groups)
 
 
-def _same(side: int, span: int, stride: int) -> tuple[int, int]:
-    total = max(0, (math.ceil(side / stride) - 1) * stride + span - side)
-    return total // 2, total - total // 2
+def _same(sides: Sequence[int], spans: Sequence[int], strides: Pair) -> list[Pair]:
+    """The padding with which the size of a result is that of the operand divided by the stride."""
+    totals = [
+        max(0, (math.ceil(side / stride) - 1) * stride + span - side)
+        for side, span, stride in zip(sides, spans, strides, strict=True)
+    ]
+    return [(total // 2, total - total // 2) for total in totals]
 
 
 def _padding_mode(mode: Any) -> str:
     return PADDING_MODES.get(mode, "") if isinstance(mode, int) else str(mode).lower()
 
 
-def _spatial(value: Any) -> tuple[int, int]:
+def _spatial(value: Any) -> Pair:
     """The last two of a tuple of numbers, or a number twice."""
-    return (value[-2], value[-1]) if isinstance(value, tuple) and len(value) > 1 else _twice(value)
-
-
-def _twice(value: Any) -> tuple[int, int]:
-    number = value[0] if isinstance(value, tuple) else value
-    return number, number
+    numbers: tuple[int, ...] = value if isinstance(value, tuple) else (value,)
+    return (numbers[-2], numbers[-1]) if len(numbers) > 1 else (numbers[0], numbers[0])
 
 
 @lowers("MaxPool", "AvgPool")
-def _pool(primitive: Primitive) -> Node:
+def _pool(primitive: Primitive) -> Array:
     """The greatest element, or the mean, of each window: sizes, strides, a mode of padding and a format."""
-    build, x = primitive.build, primitive.x
-    window = pooling_window(primitive, 1)
-    if primitive.node.opcode.endswith("MaxPool"):
-        return reduced_windows(build, "maximum", x, window, -math.inf)
-    total = reduced_windows(build, "add", x, window, 0)
-    counts = reduced_windows(build, "add", build.like(1, x), window, 0)
-    return build.op("divide", total, counts)
+    x, window = primitive.x, pooling_window(primitive, 1)
+    if primitive.name == "MaxPool":
+        return x.reduce_windows("maximum", window, -math.inf)
+    return x.reduce_windows("add", window, 0) / x.filled(1).reduce_windows("add", window, 0)
 
 
 def pooling_window(primitive: Primitive, first: int) -> Window:
@@ -202,29 +169,25 @@ def pooling_window(primitive: Primitive, first: int) -> Window:
     names = ("kernel_size", "strides", "pad_mode")
     size, strides, mode = (primitive.static(first + i, primitive.attribute(name)) for i, name in enumerate(names))
     form = data_format(primitive, first + 3)
-    rank = tensor(x).rank
-    if rank != 4 or form == "NCDHW":
-        raise primitive.error(f"pooling of {tensor(x)} has no lowering")
-    spatial = (2, 3) if form == "NCHW" else (1, 2)
+    if x.rank != 4 or form not in _SPATIAL:
+        raise primitive.error(f"pooling of {x.type} has no lowering")
     sizes, steps = _pool_sizes(size, form), _pool_sizes(strides, form)
     padding = [(0, 0), (0, 0)]
     if _padding_mode(mode) == "same":
-        sides = [tensor(x).dims[dim] for dim in spatial]
-        padding = [_same(side, span, step) for side, span, step in zip(sides, sizes, steps, strict=True)]
+        padding = _same([x.dims[dim] for dim in _SPATIAL[form]], sizes, steps)
     elif _padding_mode(mode) != "valid":
         raise primitive.error(f"the padding mode {mode} has no lowering")
-    return _window(rank, spatial, sizes, steps, padding)
+    return _window(x.rank, _SPATIAL[form], sizes, steps, padding)
 
 
-def _pool_sizes(value: Any, form: str) -> tuple[int, int]:
+def _pool_sizes(value: Any, form: str) -> Pair:
     if isinstance(value, tuple) and len(value) == 4:
-        return (value[2], value[3]) if form == "NCHW" else (value[1], value[2])
+        first, second = _SPATIAL[form]
+        return value[first], value[second]
     return _spatial(value)
 
 
-def _window(
-    rank: int, spatial: tuple[int, ...], sizes: tuple[int, int], steps: tuple[int, int], padding: list[tuple[int, int]]
-) -> Window:
+def _window(rank: int, spatial: Pair, sizes: Pair, steps: Pair, padding: list[Pair]) -> Window:
     dimensions = [WindowDimension() for _ in range(rank)]
     for dim, size, step, (low, high) in zip(spatial, sizes, steps, padding, strict=True):
         dimensions[dim] = WindowDimension(size, step, low, high)
@@ -232,28 +195,26 @@ def _window(
 
 
 @lowers("AdaptiveAvgPool2D", "AdaptiveAvgPool2DExt")
-def _adaptive_pool(primitive: Primitive) -> Node:
+def _adaptive_pool(primitive: Primitive) -> Array:
     """Means of windows of nearly equal sizes: from floor(i * side / size) up to ceil((i + 1) * side / size)."""
-    build, x = primitive.build, primitive.x
+    x = primitive.x
     given = primitive.dims(1) if len(primitive.operands) > 1 else primitive.attribute("output_size")
-    rank = tensor(x).rank
-    sides = tensor(x).dims[-2:]
+    spatial, sides = (x.rank - 2, x.rank - 1), x.dims[-2:]
     wanted = [side if size in (None, -1) else size for side, size in zip(sides, given, strict=True)]
     if any(side % size for side, size in zip(sides, wanted, strict=True)):
-        for dim, size in zip((rank - 2, rank - 1), wanted, strict=True):
-            x = _means_of_parts(build, x, dim, size)
+        for dim, size in zip(spatial, wanted, strict=True):
+            x = _means_of_parts(x, dim, size)
         return x
     sizes = (sides[0] // wanted[0], sides[1] // wanted[1])
-    window = _window(rank, (rank - 2, rank - 1), sizes, sizes, [(0, 0), (0, 0)])
-    total = reduced_windows(build, "add", x, window, 0)
-    return build.op("divide", total, build.like(sizes[0] * sizes[1], total))
+    window = _window(x.rank, spatial, sizes, sizes, [(0, 0), (0, 0)])
+    return x.reduce_windows("add", window, 0) / (sizes[0] * sizes[1])
 
 
-def _means_of_parts(build: HloBuilder, x: Node, dim: int, count: int) -> Node:
+def _means_of_parts(x: Array, dim: int, count: int) -> Array:
     """The means of `count` parts of a dimension, which may overlap by one element."""
-    side = tensor(x).dims[dim]
-    parts: list[Node] = []
+    side = x.dims[dim]
+    parts: list[Array] = []
     for index in range(count):
         start, end = index * side // count, -(-(index + 1) * side // count)
-        parts.append(mean(build, narrowed(build, x, dim, start, end - start), (dim,), keeps=True))
-    return build.op("concatenate", *parts, dimensions=(dim,))
+        parts.append(mean(x.narrowed(dim, start, end - start), (dim,), keeps=True))
+    return x.build.concatenate(parts, dim)

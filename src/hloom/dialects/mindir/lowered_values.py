@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from hloom.dialects.arrays import type_of_node
 from hloom.dialects.mindir.locations import error_at
 from hloom.dialects.mindir.values import Number, Sequence, Text, Word
 from hloom.ir import Graph, Node, TensorType, Type, dtype
@@ -177,11 +178,6 @@ def functions_in(value: LoweredValue) -> Iterator[Graph]:
         yield value.graph
     for part in parts_of(value):
         yield from functions_in(part)
-
-
-def type_of_node(node: Node) -> Type:
-    assert node.type is not None, "what is built here has types"
-    return node.type
 
 
 def joined(left: LoweredValue, right: LoweredValue, what: str) -> LoweredValue:

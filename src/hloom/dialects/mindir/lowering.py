@@ -174,7 +174,7 @@ class _Lowering:
         result = value_of(made_here)
         self.check_type(node, result)
         versions: list[tuple[Node, int, Node]] = []
-        for index, made in writes.items():
+        for index, made in ((index, array.node) for index, array in writes.items()):
             referent = referents[index]
             if referent is None:
                 raise primitive.error(f"operand {index} must be a parameter of the program")
@@ -412,9 +412,8 @@ def _switch(emitter: ComputationEmitter, primitive: Primitive) -> LoweredValue:
     condition, left, right = primitive.operands
     if isinstance(condition, Number):
         return left if condition.value else right
-    condition = emitter.build.reshape(primitive.array(0), ())
-    if condition.type is not PREDICATE:
-        condition = emitter.build.compare("NE", condition, emitter.build.like(0, condition))
+    number = primitive.array(0).reshape(())
+    condition = (number if number.type is PREDICATE else number.compare(0, "NE")).node
     if isinstance(left, (Closure, Choice)) and isinstance(right, (Closure, Choice)):
         return _chosen(emitter, condition, left, right)
     skeleton = joined(skeleton_of(left), skeleton_of(right), "a value")
@@ -445,11 +444,9 @@ def _switch_layer(emitter: ComputationEmitter, primitive: Primitive) -> LoweredV
         raise primitive.error("operand 1 must be a tuple of functions")
     if isinstance(primitive.operands[0], Number):
         return _element_of(closures, primitive)
-    build = emitter.build
-    index = build.convert(build.reshape(primitive.array(0), ()), INDEX_TYPE.dtype)
-    negative = build.compare("LT", index, emitter.index(0))
-    wrapped = build.op("select", negative, build.op("add", index, emitter.index(len(closures))), index)
-    return choice(wrapped, tuple(closures))
+    index = primitive.array(0).reshape(()).convert(INDEX_TYPE.dtype)
+    zero, count = (emitter.build.number(number, index.dtype) for number in (0, len(closures)))
+    return choice((index < zero).select(index + count, index).node, tuple(closures))
 
 
 def _element_of(closures: list[Closure], primitive: Primitive) -> Closure:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
+from hloom.dialects.arrays import Array, HloBuilder
 from hloom.dialects.mindir.locations import error_at
 from hloom.dialects.mindir.lowered_values import Aggregate, LoweredValue, aggregate, described
-from hloom.dialects.mindir.rows import PRIMITIVE_ATTRIBUTES
+from hloom.dialects.mindir.rows import PREFIX, PRIMITIVE_ATTRIBUTES
 from hloom.dialects.mindir.values import Number, Text, Value, Word, read_value
 from hloom.dialects.mindir.values import Sequence as ValueSequence
-from hloom.dialects.oneflow.builder import HloBuilder, tensor
 from hloom.ir import Apply, Constant, DType, Literal, Node, TensorType, TupleType, Type
 from hloom.text import Unsupported
 
@@ -27,29 +27,35 @@ class Primitive:
     build: HloBuilder
 
     @property
-    def x(self) -> Node:
+    def name(self) -> str:
+        """The primitive's name."""
+        return self.node.opcode.removeprefix(PREFIX)
+
+    @property
+    def x(self) -> Array:
         """The first operand as an array."""
         return self.array(0)
 
-    @property
-    def x_type(self) -> TensorType:
-        return tensor(self.x)
-
-    def array(self, index: int, element: DType | None = None) -> Node:
+    def array(self, index: int, element: DType | None = None) -> Array:
         """An operand as an array; numbers become one. Raises Unsupported for all else."""
         if index >= len(self.operands):
             raise self.error(f"it has no operand {index}")
         return self.as_array(self.operands[index], element, f"operand {index}")
 
-    def as_array(self, value: LoweredValue, element: DType | None = None, what: str = "a value") -> Node:
+    def arrays(self, *indices: int, element: DType | None = None) -> Iterator[Array]:
+        """Operands as arrays, all of one element type if that is given."""
+        return (self.array(index, element) for index in indices)
+
+    def as_array(self, value: LoweredValue, element: DType | None = None, what: str = "a value") -> Array:
         if isinstance(value, Number):
-            return self.build.constant(value.value, element or value.dtype)
+            return self.build.number(value.value, element or value.dtype)
         if not isinstance(value, Node) or not isinstance(value.type, TensorType):
             raise self.error(f"{what} must be a tensor, not {described(value)}")
         if not value.type.is_static:
             hint = "compile the net for arguments of fixed shapes"
             raise self.error(f"{what} is {value.type}, whose dimensions are not known", hint)
-        return value if element is None else self.build.convert(value, element)
+        array = Array(self.build, value)
+        return array if element is None else array.convert(element)
 
     def elements(self, index: int) -> tuple[LoweredValue, ...]:
         """The elements of an operand that is a tuple."""
@@ -93,20 +99,20 @@ class Primitive:
             raise self.error(f"operand {index} must be whole numbers, not {value}")
         return numbers
 
-    def axes(self, index: int, x: Node) -> tuple[int, ...]:
+    def axes(self, index: int, x: Array) -> tuple[int, ...]:
         """An operand that says dimensions of an array, counted from the front; all of them where it is None or ()."""
-        rank = tensor(x).rank
+        rank = x.rank
         if self.static(index) in (None, ()):
             return tuple(range(rank))
         return tuple(sorted({self.axis_of(axis, rank) for axis in self.dims(index)}))
 
-    def axis(self, index: int, x: Node, default: int | None = None) -> int:
+    def axis(self, index: int, x: Array, default: int | None = None) -> int:
         """An operand that says one dimension of an array, counted from the front."""
         value = self.static(index, default)
         number = value[0] if isinstance(value, tuple) and len(value) == 1 else value
         if not isinstance(number, int):
             raise self.error(f"operand {index} must be a dimension, not {value}")
-        return self.axis_of(number, tensor(x).rank)
+        return self.axis_of(number, x.rank)
 
     def axis_of(self, axis: int, rank: int) -> int:
         if not -rank <= axis < max(rank, 1):
@@ -121,33 +127,21 @@ class Primitive:
 
     def error(self, message: str, hint: str | None = None) -> Unsupported:
         """An error at the primitive; the caller raises it."""
-        name = self.node.opcode.removeprefix("mindir.")
-        return error_at(self.node, f"{name}: {message}", hint)
+        return error_at(self.node, f"{self.name}: {message}", hint)
 
 
-Rule = Callable[[Primitive], "LoweredValue | Sequence[Node]"]
+Result = Array | Sequence[Array] | LoweredValue
+Rule = Callable[[Primitive], Result]
 """Builds a primitive's HLO: its value, or the arrays of a tuple that is its value."""
 
-AnyRule = TypeVar("AnyRule", bound=Callable[..., Any])
 
-
-def table_of() -> tuple[dict[str, Rule], Callable[..., Callable[[AnyRule], AnyRule]]]:
-    """An empty table, and the decorator that enters functions into it by the primitives' names."""
-    table: dict[str, Rule] = {}
-
-    def lowers(*names: str) -> Callable[[AnyRule], AnyRule]:
-        def register(rule: AnyRule) -> AnyRule:
-            table.update(dict.fromkeys(names, rule))
-            return rule
-
-        return register
-
-    return table, lowers
-
-
-def value_of(result: LoweredValue | Sequence[Node]) -> LoweredValue:
+def value_of(result: Result) -> LoweredValue:
     """What a rule gave back as one value."""
-    return aggregate(list(result)) if isinstance(result, (tuple, list)) else result  # type: ignore[return-value]
+    if isinstance(result, Array):
+        return result.node
+    if isinstance(result, (tuple, list)):
+        return aggregate([part.node for part in result])
+    return result  # type: ignore[return-value]
 
 
 def type_of_value(value: LoweredValue) -> Type | None:

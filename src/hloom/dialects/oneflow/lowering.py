@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from hloom.dialects.oneflow import (
-    elementwise_lowering,
-    linear_lowering,
-    normalisation_lowering,
-)
-from hloom.dialects.oneflow.builder import Given, HloBuilder, Rule
+from hloom.dialects.arrays import Array, HloBuilder
+from hloom.dialects.oneflow import elementwise_lowering, linear_lowering, normalisation_lowering
+from hloom.dialects.oneflow.lowering_context import Given, Rule
 from hloom.ir import Apply, Graph, Module, Node, Trait, TupleType, legal_name
 from hloom.ops import OPS
 from hloom.text import Unsupported
@@ -30,7 +27,7 @@ def lower(module: Module) -> Module:
     graph = module.entry
     lowered = Module(legal_name(module.name))
     made = Graph(legal_name(graph.name), lowered)
-    builder = HloBuilder(lowered, made)
+    builder = HloBuilder(made)
     mapping: dict[Node, Node] = {
         parameter: made.add_parameter(parameter.type, legal_name(parameter.name)) for parameter in graph.parameters
     }
@@ -48,7 +45,7 @@ def lower_op(node: Apply) -> Graph:
     lowered = Module(node.opcode)
     made = Graph(legal_name(node.name), lowered)
     parameters: dict[Node, Node] = {operand: made.add_parameter(operand.type) for operand in node.operands}
-    made.set_output(_lowered(node, parameters, HloBuilder(lowered, made)))
+    made.set_output(_lowered(node, parameters, HloBuilder(made)))
     return made
 
 
@@ -63,8 +60,11 @@ def _lowered(node: Node, mapping: dict[Node, Node], builder: HloBuilder) -> Node
     rule = TABLE.get(node.opcode)
     if rule is None:
         raise Unsupported(f"{node.name}: {node.opcode} has no lowering to HLO")
-    result = rule(Given(node, tuple(operands), builder))
-    return result if isinstance(result, Node) else builder.op("tuple", *result[: _result_count(node)])
+    result = rule(Given(node, tuple(Array(builder, operand) for operand in operands), builder))
+    if isinstance(result, Array):
+        return result.node
+    count = len(node.type.elements) if isinstance(node.type, TupleType) else 1
+    return builder.op("tuple", *[array.node for array in result[:count]])
 
 
 def _passed(node: Apply, operands: list[Node], builder: HloBuilder) -> Node:
@@ -76,7 +76,3 @@ def _passed(node: Apply, operands: list[Node], builder: HloBuilder) -> Node:
     if isinstance(whole, Apply) and whole.function is OPS["tuple"]:
         return whole.operands[index]
     return builder.op("get-tuple-element", whole, index=index)
-
-
-def _result_count(node: Apply) -> int:
-    return len(node.type.elements) if isinstance(node.type, TupleType) else 1

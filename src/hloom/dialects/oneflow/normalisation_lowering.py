@@ -4,80 +4,66 @@ from __future__ import annotations
 
 import math
 
-from hloom.dialects.oneflow.builder import Given, HloBuilder, table_of, tensor
-from hloom.dialects.oneflow.elementwise_lowering import relu
+from hloom.dialects.arrays import Array, relu, table_of
+from hloom.dialects.oneflow.lowering_context import Given
 from hloom.dialects.oneflow.normalisation import WORD, places_of
 from hloom.dialects.oneflow.rows import SEGMENTS
-from hloom.ir import Node, PaddingDimension, TensorType, TupleType, dtype
-from hloom.ops import OPS
+from hloom.ir import PaddingDimension, TensorType, TupleType, dtype
 
-TABLE, lowers = table_of()
+TABLE, lowers = table_of("oneflow.")
 
 
 @lowers("softmax")
-def _softmax(given: Given) -> Node:
-    return softmax(given.build, given.x)
+def _softmax(given: Given) -> Array:
+    return softmax(given.x)
 
 
-def softmax(build: HloBuilder, x: Node) -> Node:
+def softmax(x: Array) -> Array:
     """exp(x - max) / sum of that, over the last dimension."""
-    operand_type = tensor(x)
-    last, others = operand_type.rank - 1, tuple(range(operand_type.rank - 1))
-    greatest = build.broadcast(build.reduce("maximum", x, (last,)), operand_type.dims, others)
-    raised = build.op("exponential", build.op("subtract", x, greatest))
-    total = build.broadcast(build.reduce("add", raised, (last,)), operand_type.dims, others)
-    return build.op("divide", raised, total)
+    last, others = x.rank - 1, tuple(range(x.rank - 1))
+    raised = (x - x.reduce("maximum", (last,)).spread(x.dims, others)).op("exponential")
+    return raised / raised.reduce("add", (last,)).spread(x.dims, others)
 
 
 @lowers("normalization", "normalization_infer", "normalization_add_relu")
-def _normalization(given: Given) -> Node | tuple[Node, ...]:
+def _normalization(given: Given) -> Array | tuple[Array, ...]:
     """(x - mean) * rsqrt(variance + epsilon) * gamma + beta, and what is fused to it."""
-    build, opcode = given.build, given.node.opcode
-    places = places_of(opcode, len(given.operands), given.node.attribute(SEGMENTS))
+    places = places_of(given.node.opcode, len(given.operands), given.node.attribute(SEGMENTS))
     operands = {name: given.operands[index] for name, index in places.items()}
     x, axis = given.x, given.axis()
-    if given["training"] and opcode != "oneflow.normalization_infer":
-        mean, variance = _statistics(build, x, axis)
+    if given["training"] and given.name != "normalization_infer":
+        mean, variance = _statistics(x, axis)
     else:
         mean, variance = operands["moving_mean"], operands["moving_variance"]
-    inverse = build.op("rsqrt", build.op("add", variance, build.like(given["epsilon"], variance)))
-    parts = [given.along(build.convert(operand, given.x_type.dtype), axis, x) for operand in (mean, inverse)]
-    gamma, beta = (
-        given.along(build.convert(operands[name], given.x_type.dtype), axis, x) for name in ("gamma", "beta")
+    inverse = (variance + given["epsilon"]).op("rsqrt")
+    middle, slope, gamma, beta = (
+        value.convert(x.dtype).spread(x.dims, (axis,)) for value in (mean, inverse, operands["gamma"], operands["beta"])
     )
-    normal = build.op("multiply", build.op("subtract", x, parts[0]), parts[1])
-    y: Node = build.op("add", build.op("multiply", normal, gamma), beta)
+    y = (x - middle) * slope * gamma + beta
     for name in ("_add_to_output", "addend"):
-        y = build.op("add", y, operands[name]) if name in operands else y
-    if opcode == "oneflow.normalization_add_relu":
-        return relu(build, y), _packed(build, build.compare("GT", y, build.like(0, y))), mean, inverse
+        y = y + operands[name] if name in operands else y
+    if given.name == "normalization_add_relu":
+        return relu(y), _packed(y > 0), mean, inverse
     return (y, mean, inverse) if isinstance(given.node.type, TupleType) else y
 
 
-def _statistics(build: HloBuilder, x: Node, axis: int) -> tuple[Node, Node]:
+def _statistics(x: Array, axis: int) -> tuple[Array, Array]:
     """The mean and the variance over all dimensions but one."""
-    operand_type = tensor(x)
-    others = [dim for dim in range(operand_type.rank) if dim != axis]
-    count = math.prod(operand_type.dims[dim] for dim in others)
-    wide = build.convert(x, dtype("f32")) if operand_type.dtype.bits < 32 else x
-
-    def mean_of(values: Node) -> Node:
-        total = build.reduce("add", values, others)
-        return build.op("divide", total, build.like(count, total))
-
-    mean = mean_of(wide)
-    apart = build.op("subtract", wide, build.broadcast(mean, operand_type.dims, (axis,)))
-    return mean, mean_of(build.op("multiply", apart, apart))
+    others = [dim for dim in range(x.rank) if dim != axis]
+    count = math.prod(x.dims[dim] for dim in others)
+    wide = x.convert(dtype("f32")) if x.dtype.bits < 32 else x
+    mean = wide.reduce("add", others) / count
+    apart = wide - mean.spread(x.dims, (axis,))
+    return mean, (apart * apart).reduce("add", others) / count
 
 
-def _packed(build: HloBuilder, signs: Node) -> Node:
+def _packed(signs: Array) -> Array:
     """Bools as the bits of 32-bit numbers, the first ones lowest."""
-    count = math.prod(tensor(signs).dims)
+    build, u32 = signs.build, dtype("u32")
+    count = math.prod(signs.dims)
     words = math.ceil(count / WORD)
-    flat = build.convert(build.reshape(signs, (count,)), dtype("u32"))
+    flat = signs.reshape((count,)).convert(u32)
     padding = (PaddingDimension(0, words * WORD - count),)
-    padded = build.op("pad", flat, build.constant(0, dtype("u32")), padding=padding)
-    bits = build.reshape(padded, (words, WORD))
-    places = build.iota(dtype("u32"), (words, WORD), 1)
-    sums = build.reduce("add", build.op("shift-left", bits, places), (1,))
-    return build.graph.add_apply(OPS["bitcast-convert"], [sums], TensorType(dtype("s32"), (words,)))
+    bits = flat.op("pad", build.number(0, u32), padding=padding).reshape((words, WORD))
+    sums = bits.op("shift-left", build.indices((words, WORD), 1, u32)).reduce("add", (1,))
+    return Array(build, build.op("bitcast-convert", sums.node, type=TensorType(dtype("s32"), (words,))))
