@@ -1,7 +1,7 @@
 """HLO written as arithmetic."""
 
 import hloom
-from hloom.dialects.arrays import Array, HloBuilder
+from hloom.dialects.arrays import HloArray, HloBuilder
 from hloom.ir import Graph, Module, TensorType, dtype
 
 F32 = dtype("f32")
@@ -12,7 +12,7 @@ def written(formula, *dims):
     module = Module("m")
     graph = Graph("entry", module)
     build = HloBuilder(graph)
-    arrays = [Array(build, graph.add_parameter(TensorType(F32, size), f"p{i}")) for i, size in enumerate(dims)]
+    arrays = [HloArray(build, graph.add_parameter(TensorType(F32, size), f"p{i}")) for i, size in enumerate(dims)]
     graph.set_output(formula(*arrays).node)
     module.append_graph(graph)
     module.entry = graph

@@ -41,19 +41,19 @@ class HloBuilder(Emitter):
         element = type.dtype if isinstance(type, TensorType) else type
         return super().constant(np.asarray(value).astype(element.numpy).item(), type)
 
-    def array(self, literal: Literal) -> Array:
+    def array(self, literal: Literal) -> HloArray:
         """A literal as an array."""
-        return Array(self, self.graph.add_constant(literal, literal.type))
+        return HloArray(self, self.graph.add_constant(literal, literal.type))
 
-    def number(self, value: Number, element: DType) -> Array:
+    def number(self, value: Number, element: DType) -> HloArray:
         """A constant without dimensions."""
-        return Array(self, self.constant(value, element))
+        return HloArray(self, self.constant(value, element))
 
-    def indices(self, dims: Sequence[int], dimension: int, element: DType) -> Array:
+    def indices(self, dims: Sequence[int], dimension: int, element: DType) -> HloArray:
         """The index along a dimension."""
-        return Array(self, self.iota(element, dims, dimension))
+        return HloArray(self, self.iota(element, dims, dimension))
 
-    def concatenate(self, parts: Sequence[Array], dimension: int) -> Array:
+    def concatenate(self, parts: Sequence[HloArray], dimension: int) -> HloArray:
         """Arrays one after the other along a dimension."""
         return parts[0].op("concatenate", *parts[1:], dimensions=(dimension,))
 
@@ -68,7 +68,7 @@ class HloBuilder(Emitter):
         return add_reducer(self.graph.module, f"{opcode}_{element}", opcode, element)
 
 
-class Array:
+class HloArray:
     """An array of the program that is being built; in arithmetic a number stands for an array full of it."""
 
     __slots__ = ("build", "node")
@@ -95,81 +95,81 @@ class Array:
     def rank(self) -> int:
         return self.type.rank
 
-    def made(self, node: Node) -> Array:
+    def made(self, node: Node) -> HloArray:
         """A node that was made of this array; the array itself if it is its node."""
-        return self if node is self.node else Array(self.build, node)
+        return self if node is self.node else HloArray(self.build, node)
 
-    def op(self, opcode: str, *others: Array | Number, **attributes: Any) -> Array:
+    def op(self, opcode: str, *others: HloArray | Number, **attributes: Any) -> HloArray:
         """An op of this array and others, with the type that it infers."""
-        operands = [self.filled(other).node if not isinstance(other, Array) else other.node for other in others]
-        return Array(self.build, self.build.op(opcode, self.node, *operands, **attributes))
+        operands = [self.filled(other).node if not isinstance(other, HloArray) else other.node for other in others]
+        return HloArray(self.build, self.build.op(opcode, self.node, *operands, **attributes))
 
     # Elementwise
 
-    def __add__(self, other: Array | Number) -> Array:
+    def __add__(self, other: HloArray | Number) -> HloArray:
         return self.op("add", other)
 
-    def __radd__(self, other: Number) -> Array:
+    def __radd__(self, other: Number) -> HloArray:
         return self.filled(other) + self
 
-    def __sub__(self, other: Array | Number) -> Array:
+    def __sub__(self, other: HloArray | Number) -> HloArray:
         return self.op("subtract", other)
 
-    def __rsub__(self, other: Number) -> Array:
+    def __rsub__(self, other: Number) -> HloArray:
         return self.filled(other) - self
 
-    def __mul__(self, other: Array | Number) -> Array:
+    def __mul__(self, other: HloArray | Number) -> HloArray:
         return self.op("multiply", other)
 
-    def __rmul__(self, other: Number) -> Array:
+    def __rmul__(self, other: Number) -> HloArray:
         return self.filled(other) * self
 
-    def __truediv__(self, other: Array | Number) -> Array:
+    def __truediv__(self, other: HloArray | Number) -> HloArray:
         return self.op("divide", other)
 
-    def __rtruediv__(self, other: Number) -> Array:
+    def __rtruediv__(self, other: Number) -> HloArray:
         return self.filled(other) / self
 
-    def __neg__(self) -> Array:
+    def __neg__(self) -> HloArray:
         return self.op("negate")
 
-    def __and__(self, other: Array) -> Array:
+    def __and__(self, other: HloArray) -> HloArray:
         return self.op("and", other)
 
-    def __lt__(self, other: Array | Number) -> Array:
+    def __lt__(self, other: HloArray | Number) -> HloArray:
         return self.compare(other, "LT")
 
-    def __gt__(self, other: Array | Number) -> Array:
+    def __gt__(self, other: HloArray | Number) -> HloArray:
         return self.compare(other, "GT")
 
-    def __le__(self, other: Array | Number) -> Array:
+    def __le__(self, other: HloArray | Number) -> HloArray:
         return self.compare(other, "LE")
 
-    def __ge__(self, other: Array | Number) -> Array:
+    def __ge__(self, other: HloArray | Number) -> HloArray:
         return self.compare(other, "GE")
 
-    def compare(self, other: Array | Number, direction: str) -> Array:
+    def compare(self, other: HloArray | Number, direction: str) -> HloArray:
         return self.op("compare", other, direction=direction)
 
-    def select(self, chosen: Array, other: Array | Number) -> Array:
+    def select(self, chosen: HloArray, other: HloArray | Number) -> HloArray:
         """Where this is true the elements of the first array, elsewhere those of the second."""
-        return self.op("select", chosen, other if isinstance(other, Array) else chosen.filled(other))
+        return self.op("select", chosen, other if isinstance(other, HloArray) else chosen.filled(other))
 
-    def convert(self, element: DType) -> Array:
+    def convert(self, element: DType) -> HloArray:
         """The array with other elements; itself if it has them already."""
         return self.made(self.build.convert(self.node, element))
 
-    def filled(self, value: Number, element: DType | None = None) -> Array:
+    def filled(self, value: Number, element: DType | None = None) -> HloArray:
         """One number everywhere, in an array like this one."""
         return self.made(self.build.constant(value, TensorType(element or self.dtype, self.dims)))
 
     # Dimensions
 
-    def spread(self, dims: Sequence[int], places: Sequence[int] = ()) -> Array:
+    def spread(self, dims: Sequence[int], places: Sequence[int] = ()) -> HloArray:
         """The array repeated along new dimensions; `places` are where its own go."""
         return self.made(self.build.broadcast(self.node, dims, places))
 
-    def stretch(self, dims: Sequence[int]) -> Array:
+    def stretch(self, dims: Sequence[int]) -> HloArray:
         """The array with its dimensions of size 1, and those that it lacks in front, repeated."""
         own = self.dims
         if own == tuple(dims):
@@ -178,41 +178,41 @@ class Array:
         kept = [dim for dim, size in enumerate(own) if size == dims[ahead + dim]]
         return self.reshape([own[dim] for dim in kept]).spread(dims, [ahead + dim for dim in kept])
 
-    def reshape(self, dims: Sequence[int]) -> Array:
+    def reshape(self, dims: Sequence[int]) -> HloArray:
         """The elements in other dimensions."""
         return self.made(self.build.reshape(self.node, dims))
 
-    def transpose(self, order: Sequence[int]) -> Array:
+    def transpose(self, order: Sequence[int]) -> HloArray:
         """The dimensions in another order."""
         return self.made(self.build.transpose(self.node, order))
 
-    def swapped(self) -> Array:
+    def swapped(self) -> HloArray:
         """The last two dimensions exchanged."""
         return self.transpose((*range(self.rank - 2), self.rank - 1, self.rank - 2))
 
-    def narrowed(self, axis: int, start: int, length: int) -> Array:
+    def narrowed(self, axis: int, start: int, length: int) -> HloArray:
         """Some of the indices of one dimension."""
         ranges = [SliceDimension(0, size) for size in self.dims]
         ranges[axis] = SliceDimension(start, start + length)
         return self.op("slice", slice=tuple(ranges))
 
-    def lower_triangle(self, diagonal: int, fill: Number, element: DType = INDEX, direction: str = "LE") -> Array:
+    def lower_triangle(self, diagonal: int, fill: Number, element: DType = INDEX, direction: str = "LE") -> HloArray:
         """The elements on and below a diagonal ("GE": above it); a number elsewhere. `element` is that of indices."""
         rows, columns = (self.build.indices(self.dims, self.rank - back, element) for back in (2, 1))
         return columns.compare(rows + diagonal, direction).select(self, fill)
 
     # Sums
 
-    def reduce(self, opcode: str, dimensions: Sequence[int]) -> Array:
+    def reduce(self, opcode: str, dimensions: Sequence[int]) -> HloArray:
         """Reduce dimensions with an op; the array itself where there are none."""
         return self.made(self.build.reduce(opcode, self.node, dimensions))
 
-    def reduce_windows(self, opcode: str, window: Window, start: Number) -> Array:
+    def reduce_windows(self, opcode: str, window: Window, start: Number) -> HloArray:
         """The elements of each window put together by an op."""
         reducer = self.build.reducer(opcode, self.dtype)
         return self.op("reduce-window", self.build.number(start, self.dtype), window=window, to_apply=reducer)
 
-    def product(self, other: Array) -> Array:
+    def product(self, other: HloArray) -> HloArray:
         """The products of matrices in two arrays with the same batch dimensions."""
         batch = tuple(range(self.rank - 2))
         return self.op(
@@ -251,18 +251,18 @@ def table_of(prefix: str = "") -> tuple[dict[str, Any], Callable[..., Callable[[
 # Formulas that several dialects have
 
 
-def relu(x: Array) -> Array:
+def relu(x: HloArray) -> HloArray:
     """The positive part."""
     return x.op("maximum", 0)
 
 
-def erf_gelu(x: Array) -> Array:
+def erf_gelu(x: HloArray) -> HloArray:
     """0.5 * x * (1 + erf(x / sqrt 2))."""
     bent = (x * math.sqrt(0.5)).op("erf")
     return x * 0.5 * (bent + 1)
 
 
-def tanh_gelu(x: Array) -> Array:
+def tanh_gelu(x: HloArray) -> HloArray:
     """0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))."""
     inner = x + x * x * x * 0.044715
     bent = (inner * math.sqrt(2 / math.pi)).op("tanh")

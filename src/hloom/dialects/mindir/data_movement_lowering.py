@@ -7,7 +7,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from hloom.dialects.arrays import Array, table_of
+from hloom.dialects.arrays import HloArray, table_of
 from hloom.dialects.mindir.data_types import TYPE_IDS
 from hloom.dialects.mindir.lowered_values import LoweredValue, aggregate
 from hloom.dialects.mindir.lowering_context import Primitive
@@ -18,7 +18,7 @@ TABLE, lowers = table_of()
 
 
 @lowers("Reshape", "View")
-def _reshape(primitive: Primitive) -> Array:
+def _reshape(primitive: Primitive) -> HloArray:
     """One dimension may be -1, which is what is left."""
     x, dims = primitive.x, primitive.dims(1)
     if dims.count(-1) == 1:
@@ -30,7 +30,7 @@ def _reshape(primitive: Primitive) -> Array:
 
 
 @lowers("Flatten", "FlattenExt")
-def _flatten(primitive: Primitive) -> Array:
+def _flatten(primitive: Primitive) -> HloArray:
     """Dimensions from one to another as one; Flatten keeps the first alone."""
     x, rank = primitive.x, primitive.x.rank
     first, last = 1, rank - 1
@@ -43,7 +43,7 @@ def _flatten(primitive: Primitive) -> Array:
 
 
 @lowers("Transpose", "TransposeView")
-def _transpose(primitive: Primitive) -> Array:
+def _transpose(primitive: Primitive) -> HloArray:
     rank = primitive.x.type.rank
     order = [primitive.axis_of(axis, rank) for axis in primitive.dims(1)]
     if sorted(order) != list(range(rank)):
@@ -52,7 +52,7 @@ def _transpose(primitive: Primitive) -> Array:
 
 
 @lowers("TransposeExtView")
-def _swap(primitive: Primitive) -> Array:
+def _swap(primitive: Primitive) -> HloArray:
     x = primitive.x
     order = list(range(x.rank))
     first, second = primitive.axis(1, x), primitive.axis(2, x)
@@ -61,7 +61,7 @@ def _swap(primitive: Primitive) -> Array:
 
 
 @lowers("ExpandDims", "ExpandDimsView")
-def _expand(primitive: Primitive) -> Array:
+def _expand(primitive: Primitive) -> HloArray:
     x = primitive.x
     rank = x.rank
     axis = primitive.axis_of(primitive.static(1), rank + 1)
@@ -70,7 +70,7 @@ def _expand(primitive: Primitive) -> Array:
 
 
 @lowers("Squeeze")
-def _squeeze(primitive: Primitive) -> Array:
+def _squeeze(primitive: Primitive) -> HloArray:
     """Without the dimensions given; where none are, without all of size 1."""
     x = primitive.x
     dims = x.dims
@@ -83,7 +83,7 @@ def _squeeze(primitive: Primitive) -> Array:
 
 
 @lowers("BroadcastTo", "BroadcastToView")
-def _broadcast_to(primitive: Primitive) -> Array:
+def _broadcast_to(primitive: Primitive) -> HloArray:
     """-1 keeps a dimension."""
     x = primitive.x
     wanted = primitive.dims(1) if len(primitive.operands) > 1 else primitive.attribute("shape", ())
@@ -100,7 +100,7 @@ def _broadcast_to(primitive: Primitive) -> Array:
 
 
 @lowers("Tile")
-def _tile(primitive: Primitive) -> Array:
+def _tile(primitive: Primitive) -> HloArray:
     """An array repeated along each dimension, with the counts given from the last dimension on."""
     x = primitive.x
     counts = list(primitive.dims(1))
@@ -114,7 +114,7 @@ def _tile(primitive: Primitive) -> Array:
 
 
 @lowers("Concat")
-def _concat(primitive: Primitive) -> Array:
+def _concat(primitive: Primitive) -> HloArray:
     """A tuple of arrays, or arrays, and the dimension."""
     if len(primitive.operands) == 2 and not isinstance(primitive.operands[0], Node):
         values, axis = primitive.elements(0), primitive.static(1)
@@ -132,7 +132,7 @@ def _operands_of_tuple(primitive: Primitive) -> tuple[LoweredValue, ...]:
 
 
 @lowers("Stack", "StackExt")
-def _stack(primitive: Primitive) -> Array:
+def _stack(primitive: Primitive) -> HloArray:
     arrays = [primitive.as_array(value) for value in _operands_of_tuple(primitive)]
     rank = arrays[0].rank
     given = primitive.static(1) if primitive.name.endswith("Ext") else primitive.attribute("axis", 0)
@@ -143,7 +143,7 @@ def _stack(primitive: Primitive) -> Array:
 
 
 @lowers("Split")
-def _split(primitive: Primitive) -> list[Array]:
+def _split(primitive: Primitive) -> list[HloArray]:
     """Split into parts of equal size: (x, dimension, count)."""
     x = primitive.x
     axis = primitive.axis(1, x, primitive.attribute("axis", 0))
@@ -155,7 +155,7 @@ def _split(primitive: Primitive) -> list[Array]:
 
 
 @lowers("SplitTensor", "SplitTensorView")
-def _split_by_size(primitive: Primitive) -> list[Array]:
+def _split_by_size(primitive: Primitive) -> list[HloArray]:
     """Into parts of a size, the last one smaller where it must be: (x, size, dimension)."""
     x = primitive.x
     size, axis = primitive.static(1), primitive.axis(2, x, 0)
@@ -167,7 +167,7 @@ def _split_by_size(primitive: Primitive) -> list[Array]:
 
 
 @lowers("SplitWithSize", "SplitWithSizeView", "SplitV")
-def _split_by_sizes(primitive: Primitive) -> list[Array]:
+def _split_by_sizes(primitive: Primitive) -> list[HloArray]:
     """Into parts of sizes, of which one may be -1, which is what is left."""
     x = primitive.x
     axis = primitive.axis(2, x, primitive.attribute("split_dim", 0))
@@ -179,13 +179,13 @@ def _split_by_sizes(primitive: Primitive) -> list[Array]:
     return _slices(x, axis, sizes)
 
 
-def _slices(x: Array, axis: int, sizes: list[int]) -> list[Array]:
+def _slices(x: HloArray, axis: int, sizes: list[int]) -> list[HloArray]:
     starts = accumulate(sizes, initial=0)
     return [x.narrowed(axis, start, size) for start, size in zip(starts, sizes, strict=False)]
 
 
 @lowers("Slice")
-def _slice(primitive: Primitive) -> Array:
+def _slice(primitive: Primitive) -> HloArray:
     """(x, first indices, sizes); a size of -1 goes to the end."""
     dims = primitive.x.type.dims
     starts, sizes = primitive.dims(1), primitive.dims(2)
@@ -195,7 +195,7 @@ def _slice(primitive: Primitive) -> Array:
 
 
 @lowers("SliceExt", "SliceExtView", "Narrow", "NarrowView")
-def _slice_of_dimension(primitive: Primitive) -> Array:
+def _slice_of_dimension(primitive: Primitive) -> HloArray:
     """SliceExt is (x, dimension, start, end, step), Narrow (x, dimension, start, length)."""
     x = primitive.x
     axis = primitive.axis(1, x)
@@ -215,7 +215,7 @@ def _within(index: int, size: int) -> int:
 
 
 @lowers("SelectExtView", "SelectView")
-def _select_index(primitive: Primitive) -> Array:
+def _select_index(primitive: Primitive) -> HloArray:
     """One index of a dimension: (x, dimension, index)."""
     x = primitive.x
     axis, index = primitive.axis(1, x), primitive.static(2)
@@ -226,7 +226,7 @@ def _select_index(primitive: Primitive) -> Array:
 
 
 @lowers("StridedSlice")
-def _strided_slice(primitive: Primitive) -> Array:
+def _strided_slice(primitive: Primitive) -> HloArray:
     """(x, starts, ends, steps) and bit masks by entry, after the dimension's own.
 
     They say which starts and ends do not count, which entry stands for all dimensions that no other one does, which
@@ -282,7 +282,7 @@ def _whole_dimensions(primitive: Primitive, count: int, ellipsis_mask: int, new_
 
 
 @lowers("Gather", "Embedding", "IndexSelect")
-def _gather(primitive: Primitive) -> Array:
+def _gather(primitive: Primitive) -> HloArray:
     """Rows by index, zeros out of range: Gather is (x, indices, dimension, ...), Embedding (indices, x)."""
     if primitive.name == "Embedding":
         indices, x = primitive.arrays(0, 1)
@@ -310,18 +310,18 @@ def _gather(primitive: Primitive) -> Array:
     return _zero_outside(gathered, indices, x.dims[axis], tuple(range(axis, axis + indices.rank)))
 
 
-def from_the_front(indices: Array, size: int) -> Array:
+def from_the_front(indices: HloArray, size: int) -> HloArray:
     """Indices of which negative ones count from the end."""
     return (indices < 0).select(indices + size, indices)
 
 
-def _zero_outside(gathered: Array, indices: Array, size: int, places: tuple[int, ...]) -> Array:
+def _zero_outside(gathered: HloArray, indices: HloArray, size: int, places: tuple[int, ...]) -> HloArray:
     """What is gathered, with zeros where an index is out of range; `places` are the dimensions of the indices."""
     inside = (indices >= 0) & (indices < size)
     return inside.spread(gathered.dims, places).select(gathered, 0)
 
 
-def _gather_in_batches(primitive: Primitive, x: Array, indices: Array, axis: int, batch: int) -> Array:
+def _gather_in_batches(primitive: Primitive, x: HloArray, indices: HloArray, axis: int, batch: int) -> HloArray:
     """Rows by index, each batch its own: the dimensions of batches as one dimension of a flat array of rows.
 
     x is (batches, before, rows, behind), the indices (batches, picked); the result (batches, before, picked, behind).
@@ -348,7 +348,7 @@ def _gather_in_batches(primitive: Primitive, x: Array, indices: Array, axis: int
 
 
 @lowers("GatherNd")
-def _gather_nd(primitive: Primitive) -> Array:
+def _gather_nd(primitive: Primitive) -> HloArray:
     """Parts of an array at indices into its first dimensions, which the last dimension of the indices holds."""
     x, indices = primitive.arrays(0, 1)
     count, batch = indices.dims[-1], indices.rank - 1
@@ -364,7 +364,7 @@ def _gather_nd(primitive: Primitive) -> Array:
 
 
 @lowers("OneHot", "OneHotExt")
-def _one_hot(primitive: Primitive) -> Array:
+def _one_hot(primitive: Primitive) -> HloArray:
     """One value at an index and another elsewhere, along a further dimension."""
     indices, on, off = primitive.arrays(0, 2, 3)
     axis = primitive.axis_of(primitive.static(4, primitive.attribute("axis", -1)), indices.rank + 1)
@@ -376,7 +376,7 @@ def _one_hot(primitive: Primitive) -> Array:
 
 
 @lowers("Zeros", "Ones", "ZerosLikeExt", "OnesLikeExt")
-def _constant_array(primitive: Primitive) -> Array:
+def _constant_array(primitive: Primitive) -> HloArray:
     name = primitive.name
     if name.endswith("LikeExt"):
         type_ = primitive.result or primitive.x.type
@@ -388,7 +388,7 @@ def _constant_array(primitive: Primitive) -> Array:
 
 
 @lowers("FillScalar", "Fill", "FillV2", "FillTensor", "FullLike")
-def _filled(primitive: Primitive) -> Array:
+def _filled(primitive: Primitive) -> HloArray:
     """One number everywhere: Fill is (type, dimensions, number), the others (dimensions, number, type)."""
     name = primitive.name
     dims_index, number_index = (1, 2) if name == "Fill" else (0, 1)
@@ -398,7 +398,7 @@ def _filled(primitive: Primitive) -> Array:
 
 
 @lowers("Arange", "Range")
-def _range(primitive: Primitive) -> Array:
+def _range(primitive: Primitive) -> HloArray:
     """Numbers from one to another by a step."""
     start, end, step = (primitive.static(index) for index in range(3))
     count = max(0, math.ceil((end - start) / step))
@@ -407,7 +407,7 @@ def _range(primitive: Primitive) -> Array:
 
 
 @lowers("Tril", "TrilExt", "Triu")
-def _triangle(primitive: Primitive) -> Array:
+def _triangle(primitive: Primitive) -> HloArray:
     """The elements on and below (above) a diagonal; zero elsewhere."""
     diagonal = primitive.static(1, primitive.attribute("diagonal", 0))
     direction = "LE" if primitive.name.startswith("Tril") else "GE"
@@ -415,7 +415,7 @@ def _triangle(primitive: Primitive) -> Array:
 
 
 @lowers("Pad", "PadV3", "ConstantPadND")
-def _pad(primitive: Primitive) -> Array:
+def _pad(primitive: Primitive) -> HloArray:
     """Pad has pairs by dimension in its attribute; the others numbers from the last dimension on, and a value."""
     build, x = primitive.build, primitive.x
     dims = x.dims
@@ -438,7 +438,7 @@ def _pad(primitive: Primitive) -> Array:
 
 
 @lowers("ReverseV2")
-def _reverse(primitive: Primitive) -> Array:
+def _reverse(primitive: Primitive) -> HloArray:
     x = primitive.x
     axes = primitive.axes(1, x) if len(primitive.operands) > 1 else primitive.attribute("axis", ())
     rank = x.rank
@@ -452,7 +452,7 @@ def _shape(primitive: Primitive) -> LoweredValue:
 
 
 @lowers("TensorShape")
-def _shape_array(primitive: Primitive) -> Array:
+def _shape_array(primitive: Primitive) -> HloArray:
     """The dimensions as an array."""
     dims = np.array(primitive.x.type.dims, np.int64)
     literal = Literal.array(TensorType(dtype("s64"), dims.shape), dims)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hloom.dialects.arrays import Array
+from hloom.dialects.arrays import HloArray
 from hloom.dialects.mindir.lowering_context import Primitive
 from hloom.dialects.mindir.normalisation_lowering import batch_norm_in_training
 
-Writes = tuple[Array | tuple[Array, ...], dict[int, Array]]
+Writes = tuple[HloArray | tuple[HloArray, ...], dict[int, HloArray]]
 """A primitive's result, and the new values of operands by index."""
 
 
@@ -31,7 +31,7 @@ def _assign_with(opcode: str) -> Callable[[Primitive], Writes]:
     return rule
 
 
-def _scaled(factor: Array, x: Array) -> Array:
+def _scaled(factor: HloArray, x: HloArray) -> HloArray:
     """An array times a number."""
     return x * factor.convert(x.dtype).reshape(()).spread(x.dims)
 
@@ -77,7 +77,7 @@ def _sgd(primitive: Primitive) -> Writes:
     return made, {0: made, 3: kept, 5: has_momentum.select(zero, first)}
 
 
-def _moving_average(old: Array, factor: Array, value: Array) -> Array:
+def _moving_average(old: HloArray, factor: HloArray, value: HloArray) -> HloArray:
     """factor * old + (1 - factor) * value."""
     rest = 1 - factor
     return _scaled(factor, old) + _scaled(rest, value)
@@ -116,7 +116,7 @@ def _adam_with_decay(primitive: Primitive) -> Writes:
     return (made, m, v), {0: made, 1: m, 2: v}
 
 
-def _over_root(step: Array, v: Array, epsilon: Array) -> Array:
+def _over_root(step: HloArray, v: HloArray, epsilon: HloArray) -> HloArray:
     """step / (sqrt(v) + epsilon)."""
     small = epsilon.reshape(()).spread(v.dims)
     return step / (v.op("sqrt") + small)

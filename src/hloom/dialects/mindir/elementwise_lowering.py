@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from hloom.dialects.arrays import Array, erf_gelu, relu, table_of, tanh_gelu
+from hloom.dialects.arrays import HloArray, erf_gelu, relu, table_of, tanh_gelu
 from hloom.dialects.mindir.data_types import DATA_TYPES, TYPE_IDS
 from hloom.dialects.mindir.lowered_values import LoweredValue
 from hloom.dialects.mindir.lowering_context import Primitive
@@ -17,7 +17,7 @@ TABLE, lowers = table_of()
 PRED, F32, F64, S32 = (dtype(name) for name in ("pred", "f32", "f64", "s32"))
 
 
-def broadcast_dims(primitive: Primitive, operands: Iterable[Array]) -> tuple[int, ...]:
+def broadcast_dims(primitive: Primitive, operands: Iterable[HloArray]) -> tuple[int, ...]:
     """The dimensions of arrays that are stretched to each other."""
     shapes = [operand.dims for operand in operands]
     try:
@@ -44,7 +44,7 @@ def common_type(primitive: Primitive, operands: Iterable[LoweredValue]) -> DType
     return result
 
 
-def operand_pair(primitive: Primitive, element: DType | None = None) -> tuple[Array, Array]:
+def operand_pair(primitive: Primitive, element: DType | None = None) -> tuple[HloArray, HloArray]:
     """Two operands stretched to each other, in this element type or that of the result."""
     element = element or result_type(primitive)
     operands = [primitive.array(index, element) for index in (0, 1)]
@@ -90,7 +90,7 @@ COMPARISONS: dict[str, str] = {
 for _opcode, _names in BINARY.items():
 
     @lowers(*_names.split())
-    def _binary(primitive: Primitive, opcode: str = _opcode) -> Array:
+    def _binary(primitive: Primitive, opcode: str = _opcode) -> HloArray:
         left, right = operand_pair(primitive)
         return left.op(opcode, right)
 
@@ -98,13 +98,13 @@ for _opcode, _names in BINARY.items():
 for _direction, _names in COMPARISONS.items():
 
     @lowers(*_names.split())
-    def _comparison(primitive: Primitive, direction: str = _direction) -> Array:
+    def _comparison(primitive: Primitive, direction: str = _direction) -> HloArray:
         left, right = operand_pair(primitive, common_type(primitive, primitive.operands[:2]))
         return left.compare(right, direction)
 
 
 @lowers("AddExt", "SubExt")
-def _scaled_sum(primitive: Primitive) -> Array:
+def _scaled_sum(primitive: Primitive) -> HloArray:
     """x + alpha * y, x - alpha * y."""
     left, right = operand_pair(primitive)
     alpha = primitive.static(2, 1)
@@ -114,7 +114,7 @@ def _scaled_sum(primitive: Primitive) -> Array:
 
 
 @lowers("AddN")
-def _sum_of_all(primitive: Primitive) -> Array:
+def _sum_of_all(primitive: Primitive) -> HloArray:
     values = primitive.elements(0) if len(primitive.operands) == 1 else primitive.operands
     total, *rest = [primitive.as_array(value) for value in values]
     for array in rest:
@@ -123,7 +123,7 @@ def _sum_of_all(primitive: Primitive) -> Array:
 
 
 @lowers("FloorDiv", "FloorDivScalar", "ScalarFloorDiv")
-def _floor_division(primitive: Primitive) -> Array:
+def _floor_division(primitive: Primitive) -> HloArray:
     """The greatest whole number below the quotient, which is that of f64 for all floats."""
     left, right = operand_pair(primitive)
     element = left.dtype
@@ -135,14 +135,14 @@ def _floor_division(primitive: Primitive) -> Array:
 
 
 @lowers("FloorMod", "RemainderTensorTensor", "RemainderTensorScalar", "RemainderScalarTensor", "ScalarMod")
-def _floor_remainder(primitive: Primitive) -> Array:
+def _floor_remainder(primitive: Primitive) -> HloArray:
     """The remainder with the divisor's sign, as Python has it."""
     left, right = operand_pair(primitive)
     remainder = left.op("remainder", right)
     return _is_off(left, right).select(remainder + right, remainder)
 
 
-def _is_off(left: Array, right: Array) -> Array:
+def _is_off(left: HloArray, right: HloArray) -> HloArray:
     """Where truncated division is not floored division: the remainder is not zero and has the dividend's sign."""
     remainder = left.op("remainder", right)
     is_nonzero = remainder.compare(0, "NE")
@@ -150,21 +150,21 @@ def _is_off(left: Array, right: Array) -> Array:
 
 
 @lowers("DivNoNan")
-def _division_without_nan(primitive: Primitive) -> Array:
+def _division_without_nan(primitive: Primitive) -> HloArray:
     left, right = operand_pair(primitive)
     zero = right.filled(0)
     return right.compare(zero, "EQ").select(zero, left / right)
 
 
 @lowers("SquaredDifference")
-def _squared_difference(primitive: Primitive) -> Array:
+def _squared_difference(primitive: Primitive) -> HloArray:
     left, right = operand_pair(primitive)
     difference = left - right
     return difference * difference
 
 
 @lowers("LogicalAnd", "LogicalOr", "LogicalXor")
-def _logical(primitive: Primitive) -> Array:
+def _logical(primitive: Primitive) -> HloArray:
     left, right = operand_pair(primitive, PRED)
     return left.op(primitive.name.removeprefix("Logical").lower(), right)
 
@@ -173,43 +173,43 @@ def _logical(primitive: Primitive) -> Array:
 
 
 @lowers("LogicalNot", "BoolNot")
-def _not(primitive: Primitive) -> Array:
+def _not(primitive: Primitive) -> HloArray:
     return primitive.array(0, PRED).op("not")
 
 
-def _relu6(x: Array) -> Array:
+def _relu6(x: HloArray) -> HloArray:
     return relu(x).op("minimum", 6)
 
 
-def _hard_sigmoid(x: Array) -> Array:
+def _hard_sigmoid(x: HloArray) -> HloArray:
     """max(0, min(1, (x + 3) / 6))."""
     return relu((x + 3) / 6).op("minimum", 1)
 
 
-def _hard_swish(x: Array) -> Array:
+def _hard_swish(x: HloArray) -> HloArray:
     """x * max(0, min(6, x + 3)) / 6, divided last: whole numbers are too."""
     return x * _relu6(x + 3) / 6
 
 
-def _absolute(x: Array) -> Array:
+def _absolute(x: HloArray) -> HloArray:
     return x if x.dtype is PRED or x.dtype.name.startswith("u") else x.op("abs")
 
 
-def _is_finite(x: Array) -> Array:
+def _is_finite(x: HloArray) -> HloArray:
     return x.op("is-finite") if x.dtype.is_float else x.filled(True, PRED)
 
 
-def softplus(x: Array) -> Array:
+def softplus(x: HloArray) -> HloArray:
     """log(1 + exp(x)), without overflow."""
     small = (-x.op("abs")).op("exponential").op("log-plus-one")
     return relu(x) + small
 
 
-def _of(opcode: str) -> Callable[[Array], Array]:
+def _of(opcode: str) -> Callable[[HloArray], HloArray]:
     return lambda x: x.op(opcode)
 
 
-UNARY: dict[str, Callable[[Array], Array]] = {
+UNARY: dict[str, Callable[[HloArray], HloArray]] = {
     "ReLU": relu,
     "ReLU6": _relu6,
     "GeLU": tanh_gelu,
@@ -257,7 +257,7 @@ _FLOAT_RESULTS = {"Sigmoid", "Tanh", "Exp", "Log", "Sqrt", "Rsqrt", "Reciprocal"
 
 
 @lowers(*UNARY)
-def _unary(primitive: Primitive) -> Array:
+def _unary(primitive: Primitive) -> HloArray:
     x = primitive.x
     if primitive.name in _FLOAT_RESULTS and primitive.result is not None:
         x = x.convert(primitive.result.dtype)
@@ -265,7 +265,7 @@ def _unary(primitive: Primitive) -> Array:
 
 
 @lowers("Round")
-def _round(primitive: Primitive) -> Array:
+def _round(primitive: Primitive) -> HloArray:
     """Round to this many decimals, ties to even."""
     x = primitive.x
     decimals = primitive.static(1, 0)
@@ -278,13 +278,13 @@ def _round(primitive: Primitive) -> Array:
 
 
 @lowers("Trunc")
-def _truncated(primitive: Primitive) -> Array:
+def _truncated(primitive: Primitive) -> HloArray:
     x = primitive.x
     return (x < 0).select(x.op("ceil"), x.op("floor")) if x.dtype.is_float else x
 
 
 @lowers("SoftplusExt")
-def _scaled_softplus(primitive: Primitive) -> Array:
+def _scaled_softplus(primitive: Primitive) -> HloArray:
     """log(1 + exp(beta * x)) / beta; x itself where beta * x is above a threshold: (x, beta, threshold)."""
     x = primitive.x
     beta, threshold = primitive.static(1, 1), primitive.static(2, 20)
@@ -294,27 +294,27 @@ def _scaled_softplus(primitive: Primitive) -> Array:
 
 
 @lowers("GeluExt")
-def _gelu(primitive: Primitive) -> Array:
+def _gelu(primitive: Primitive) -> HloArray:
     """With `approximate` "tanh" or 1 the one with tanh."""
     return (tanh_gelu if primitive.static(1, "none") in ("tanh", 1) else erf_gelu)(primitive.x)
 
 
 @lowers("LeakyReLUExt")
-def _leaky_relu(primitive: Primitive) -> Array:
+def _leaky_relu(primitive: Primitive) -> HloArray:
     x = primitive.x
     scaled = x * primitive.static(1, 0.01)
     return (x > 0).select(x, scaled)
 
 
 @lowers("Elu", "EluExt")
-def _elu(primitive: Primitive) -> Array:
+def _elu(primitive: Primitive) -> HloArray:
     x = primitive.x
     low = x.op("exponential-minus-one") * primitive.static(1, 1.0)
     return (x > 0).select(x, low)
 
 
 @lowers("ClampScalar", "ClampTensor", "ClipByValue")
-def _clamp(primitive: Primitive) -> Array:
+def _clamp(primitive: Primitive) -> HloArray:
     """Between two bounds, of which one may be None; the upper one wins."""
     element = result_type(primitive)
     result = primitive.array(0, element)
@@ -328,7 +328,7 @@ def _clamp(primitive: Primitive) -> Array:
 
 
 @lowers("Cast", "ScalarCast")
-def _cast(primitive: Primitive) -> Array:
+def _cast(primitive: Primitive) -> HloArray:
     """As C converts: floats towards zero, to small integers by way of s32; bools are what is not zero."""
     wanted = primitive.static(1)
     element = DATA_TYPES.get(wanted) if isinstance(wanted, str) else TYPE_IDS.get(wanted)
@@ -345,13 +345,13 @@ def _cast(primitive: Primitive) -> Array:
 
 
 @lowers("ScalarToTensor", "TensorToScalar")
-def _as_tensor(primitive: Primitive) -> Array:
+def _as_tensor(primitive: Primitive) -> HloArray:
     element = primitive.result.dtype if primitive.result is not None else None
     return primitive.array(0, element).reshape(())
 
 
 @lowers("Select")
-def _select(primitive: Primitive) -> Array:
+def _select(primitive: Primitive) -> HloArray:
     element = primitive.result.dtype if primitive.result else common_type(primitive, primitive.operands[1:])
     operands = [primitive.array(0, PRED), primitive.array(1, element), primitive.array(2, element)]
     dims = broadcast_dims(primitive, operands)
@@ -360,7 +360,7 @@ def _select(primitive: Primitive) -> Array:
 
 
 @lowers("MaskedFill", "MaskedFillScalar")
-def _masked_fill(primitive: Primitive) -> Array:
+def _masked_fill(primitive: Primitive) -> HloArray:
     """A number where the mask is set."""
     x = primitive.x
     mask, value = primitive.array(1, PRED), primitive.array(2, x.dtype)
@@ -370,7 +370,7 @@ def _masked_fill(primitive: Primitive) -> Array:
 
 
 @lowers("BiasAdd")
-def _bias_add(primitive: Primitive) -> Array:
+def _bias_add(primitive: Primitive) -> HloArray:
     """A bias per channel: dimension 1 for NCHW, the last one for NHWC."""
     x = primitive.x
     axis = x.rank - 1 if data_format(primitive, 2) == "NHWC" else 1
@@ -378,7 +378,7 @@ def _bias_add(primitive: Primitive) -> Array:
 
 
 @lowers("BiasAddGrad")
-def _bias_gradient(primitive: Primitive) -> Array:
+def _bias_gradient(primitive: Primitive) -> HloArray:
     """The sum over all dimensions but the channel's."""
     x = primitive.x
     axis = x.rank - 1 if x.rank < 3 or data_format(primitive, 1) == "NHWC" else 1
@@ -386,13 +386,13 @@ def _bias_gradient(primitive: Primitive) -> Array:
 
 
 @lowers("ReluGrad")
-def _relu_gradient(primitive: Primitive) -> Array:
+def _relu_gradient(primitive: Primitive) -> HloArray:
     """(gradient, output): the gradient where the output is positive."""
     return (primitive.array(1) > 0).select(primitive.x, 0)
 
 
 @lowers("TanhGrad")
-def _tanh_gradient(primitive: Primitive) -> Array:
+def _tanh_gradient(primitive: Primitive) -> HloArray:
     """(output, gradient): gradient * (1 - output^2)."""
     output = primitive.x
     square = output * output
@@ -400,7 +400,7 @@ def _tanh_gradient(primitive: Primitive) -> Array:
 
 
 @lowers("SigmoidGrad")
-def _sigmoid_gradient(primitive: Primitive) -> Array:
+def _sigmoid_gradient(primitive: Primitive) -> HloArray:
     """(output, gradient): gradient * output * (1 - output)."""
     output = primitive.x
     return primitive.array(1) * (output * (1 - output))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hloom.dialects.arrays import Array, table_of
+from hloom.dialects.arrays import HloArray, table_of
 from hloom.dialects.mindir.data_movement_lowering import from_the_front
 from hloom.dialects.mindir.elementwise_lowering import softplus
 from hloom.dialects.mindir.linear_lowering import convolution_geometry, pooling_window
@@ -22,7 +22,7 @@ SUM, MEAN, NONE = 0, 1, 2
 
 
 @lowers("LayerNormGrad")
-def _layer_norm_gradient(primitive: Primitive) -> tuple[Array, Array, Array]:
+def _layer_norm_gradient(primitive: Primitive) -> tuple[HloArray, HloArray, HloArray]:
     """(x, dy, variance, mean, gamma, first normalised dimension, gamma's first dimension): gradients of x, gamma, beta.
 
     normal = (x - mean) * rsqrt(variance + epsilon), scaled = dy * gamma
@@ -47,7 +47,7 @@ def _layer_norm_gradient(primitive: Primitive) -> tuple[Array, Array, Array]:
 
 
 @lowers("SparseSoftmaxCrossEntropyWithLogits")
-def _sparse_cross_entropy(primitive: Primitive) -> Array:
+def _sparse_cross_entropy(primitive: Primitive) -> HloArray:
     """(logits, classes): the mean of -log softmax at the classes; with `is_grad` its gradient."""
     x, classes = primitive.arrays(0, 1)
     places = primitive.build.indices(x.dims, 1, classes.dtype)
@@ -59,12 +59,12 @@ def _sparse_cross_entropy(primitive: Primitive) -> Array:
 
 
 @lowers("SoftmaxCrossEntropyWithLogits")
-def _dense_cross_entropy(primitive: Primitive) -> tuple[Array, Array]:
+def _dense_cross_entropy(primitive: Primitive) -> tuple[HloArray, HloArray]:
     """(logits, labels): the loss of each example, and the gradient of their sum."""
     return _cross_entropy(*primitive.arrays(0, 1))
 
 
-def _cross_entropy(x: Array, labels: Array) -> tuple[Array, Array]:
+def _cross_entropy(x: HloArray, labels: HloArray) -> tuple[HloArray, HloArray]:
     """-sum(labels * log softmax(x)) of each row, and softmax(x) * (sum of labels) - labels, where that sum is 1."""
     shifted, raised, total = shifted_exponents(x, (1,))
     logarithms = shifted - total.op("log")
@@ -73,7 +73,7 @@ def _cross_entropy(x: Array, labels: Array) -> tuple[Array, Array]:
 
 
 @lowers("BCEWithLogitsLoss")
-def _binary_cross_entropy(primitive: Primitive) -> Array:
+def _binary_cross_entropy(primitive: Primitive) -> HloArray:
     """(x, labels, weights, weights of the positive, reduction): the binary cross entropy of sigmoid(x).
 
     weight * ((1 - label) * x + (1 + (positive - 1) * label) * log(1 + exp(-x)))
@@ -93,7 +93,7 @@ def _binary_cross_entropy(primitive: Primitive) -> Array:
 
 
 @lowers("BinaryCrossEntropyWithLogitsBackward")
-def _binary_cross_entropy_gradient(primitive: Primitive) -> Array:
+def _binary_cross_entropy_gradient(primitive: Primitive) -> HloArray:
     """(gradient, x, labels, weights, weights of the positive, reduction): BCEWithLogitsLoss's gradient by x.
 
     weight * ((positive * label + 1 - label) * sigmoid(x) - positive * label)
@@ -108,7 +108,7 @@ def _binary_cross_entropy_gradient(primitive: Primitive) -> Array:
     return slope / x.type.element_count if _reduction(primitive, 5) == MEAN else slope
 
 
-def _weights(primitive: Primitive, index: int) -> Array | None:
+def _weights(primitive: Primitive, index: int) -> HloArray | None:
     """An operand that may be None, stretched to the dimensions of operand 1."""
     if not isinstance(primitive.operands[index], Node):
         return None
@@ -127,7 +127,7 @@ def _reduction(primitive: Primitive, index: int) -> int:
 
 
 @lowers("GatherD")
-def _gather_along(primitive: Primitive) -> Array:
+def _gather_along(primitive: Primitive) -> HloArray:
     """(x, dimension, indices): the element of x at each place, with an index in place of one dimension's."""
     x = primitive.x
     every = tuple(range(x.rank))
@@ -143,14 +143,14 @@ def _gather_along(primitive: Primitive) -> Array:
 
 
 @lowers("GatherDGradV2")
-def _gather_along_gradient(primitive: Primitive) -> Array:
+def _gather_along_gradient(primitive: Primitive) -> HloArray:
     """(x, dimension, indices, gradient): the gradients added where their elements came from."""
     x = primitive.x
     places = _places(x, primitive.axis(1, x), primitive.array(2))
     return _added_at(x.filled(0), places, primitive.array(3), (), tuple(range(x.rank)))
 
 
-def _places(x: Array, axis: int, indices: Array) -> Array:
+def _places(x: HloArray, axis: int, indices: HloArray) -> HloArray:
     """The whole index of each element of indices into one dimension; negative ones count from its end."""
     wrapped = from_the_front(indices, x.dims[axis])
     dims = indices.dims
@@ -160,7 +160,7 @@ def _places(x: Array, axis: int, indices: Array) -> Array:
 
 
 @lowers("UnsortedSegmentSum")
-def _segment_sum(primitive: Primitive) -> Array:
+def _segment_sum(primitive: Primitive) -> HloArray:
     """(x, segments, count): the sums of the parts of x with equal numbers; those of negative numbers are dropped."""
     x, segments = primitive.arrays(0, 1)
     zero = primitive.build.number(0, x.dtype)
@@ -169,7 +169,9 @@ def _segment_sum(primitive: Primitive) -> Array:
     return _added_at(zeros, rows, x, tuple(range(segments.rank, x.rank)), (0,))
 
 
-def _added_at(x: Array, places: Array, updates: Array, window: tuple[int, ...], dims: tuple[int, ...]) -> Array:
+def _added_at(
+    x: HloArray, places: HloArray, updates: HloArray, window: tuple[int, ...], dims: tuple[int, ...]
+) -> HloArray:
     """Updates added to an array, at places in some dimensions that the last dimension of `places` holds."""
     return x.op(
         "scatter",
@@ -187,7 +189,7 @@ def _added_at(x: Array, places: Array, updates: Array, window: tuple[int, ...], 
 
 
 @lowers("MaxPoolGrad")
-def _max_pool_gradient(primitive: Primitive) -> Array:
+def _max_pool_gradient(primitive: Primitive) -> HloArray:
     """(x, y, dy): each gradient at the first greatest element of its window."""
     build, x = primitive.build, primitive.x
     return x.op(
@@ -201,7 +203,7 @@ def _max_pool_gradient(primitive: Primitive) -> Array:
 
 
 @lowers("AvgPoolGrad")
-def _average_pool_gradient(primitive: Primitive) -> Array:
+def _average_pool_gradient(primitive: Primitive) -> HloArray:
     """(x, y, dy): each gradient, over the number of elements of its window, spread over these."""
     x, gradient = primitive.x, primitive.array(2)
     window = pooling_window(primitive, 3)
@@ -217,7 +219,7 @@ def _average_pool_gradient(primitive: Primitive) -> Array:
 
 
 @lowers("Conv2DBackpropInput", "Conv2DTranspose")
-def _convolution_gradient_of_input(primitive: Primitive) -> Array:
+def _convolution_gradient_of_input(primitive: Primitive) -> HloArray:
     """(dy, kernel, x's dimensions): the gradient of a convolution's images, which is a transposed convolution."""
     gradient, kernel = primitive.arrays(0, 1)
     dims, kernel_dims = primitive.dims(2), kernel.dims
@@ -247,7 +249,7 @@ def _convolution_gradient_of_input(primitive: Primitive) -> Array:
 
 
 @lowers("Conv2DBackpropFilter")
-def _convolution_gradient_of_kernel(primitive: Primitive) -> Array:
+def _convolution_gradient_of_kernel(primitive: Primitive) -> HloArray:
     """(dy, x, the kernel's dimensions): the gradient of a convolution's kernel, a convolution over the batch."""
     gradient, x = primitive.arrays(0, 1)
     dims, sides = primitive.dims(2), x.dims
@@ -267,7 +269,7 @@ def _convolution_gradient_of_kernel(primitive: Primitive) -> Array:
     )
 
 
-def gelu_slope(x: Array) -> Array:
+def gelu_slope(x: HloArray) -> HloArray:
     """The derivative of 0.5 * x * (1 + tanh(u)), u = sqrt(2 / pi) * (x + 0.044715 * x^3)."""
     square = x * x
     factor = math.sqrt(2 / math.pi)
@@ -279,6 +281,6 @@ def gelu_slope(x: Array) -> Array:
 
 
 @lowers("GeLUGrad")
-def _gelu_gradient(primitive: Primitive) -> Array:
+def _gelu_gradient(primitive: Primitive) -> HloArray:
     """(dy, x, y)."""
     return primitive.x * gelu_slope(primitive.array(1))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hloom.dialects.arrays import Array, table_of
+from hloom.dialects.arrays import HloArray, table_of
 from hloom.dialects.mindir.elementwise_lowering import broadcast_dims, data_format
 from hloom.dialects.mindir.lowering_context import Primitive
 from hloom.dialects.mindir.reduction_lowering import mean
@@ -29,7 +29,7 @@ Pair = tuple[int, int]
 
 
 @lowers("MatMul", "BatchMatMul", "MatMulExt", "BatchMatMulExt", "Mm", "Mv", "Dot")
-def _matmul(primitive: Primitive) -> Array:
+def _matmul(primitive: Primitive) -> HloArray:
     """Batches of products; operands 2 and 3 say which matrices are transposed; vectors are rows and columns."""
     left, right = primitive.arrays(0, 1)
     if primitive.static(2, primitive.attribute("transpose_a", False)):
@@ -56,7 +56,7 @@ def _matmul(primitive: Primitive) -> Array:
 
 
 @lowers("Dense")
-def _dense(primitive: Primitive) -> Array:
+def _dense(primitive: Primitive) -> HloArray:
     """x times transposed weights, plus a bias that may be None."""
     x, weights = primitive.arrays(0, 1)
     dims = {"lhs_contracting_dims": (x.rank - 1,), "rhs_contracting_dims": (weights.rank - 1,)}
@@ -66,7 +66,7 @@ def _dense(primitive: Primitive) -> Array:
 
 
 @lowers("Addmm", "Baddbmm")
-def _added_product(primitive: Primitive) -> Array:
+def _added_product(primitive: Primitive) -> HloArray:
     """beta * x + alpha * (a @ b)."""
     x, a, b = primitive.arrays(0, 1, 2)
     product = a.product(b)
@@ -77,7 +77,7 @@ def _added_product(primitive: Primitive) -> Array:
 
 
 @lowers("Conv2D")
-def _conv2d(primitive: Primitive) -> Array:
+def _conv2d(primitive: Primitive) -> HloArray:
     """A convolution of images: sizes, strides, dilation, groups and padding are attributes."""
     x, kernel = primitive.arrays(0, 1)
     form = primitive.attribute("format", "NCHW")
@@ -150,12 +150,12 @@ def _padding_mode(mode: Any) -> str:
 
 def _spatial(value: Any) -> Pair:
     """The last two of a tuple of numbers, or a number twice."""
-    numbers: tuple[int, ...] = value if isinstance(value, tuple) else (value,)
+    numbers = list(value) if isinstance(value, tuple) else [value]
     return (numbers[-2], numbers[-1]) if len(numbers) > 1 else (numbers[0], numbers[0])
 
 
 @lowers("MaxPool", "AvgPool")
-def _pool(primitive: Primitive) -> Array:
+def _pool(primitive: Primitive) -> HloArray:
     """The greatest element, or the mean, of each window: sizes, strides, a mode of padding and a format."""
     x, window = primitive.x, pooling_window(primitive, 1)
     if primitive.name == "MaxPool":
@@ -195,7 +195,7 @@ def _window(rank: int, spatial: Pair, sizes: Pair, steps: Pair, padding: list[Pa
 
 
 @lowers("AdaptiveAvgPool2D", "AdaptiveAvgPool2DExt")
-def _adaptive_pool(primitive: Primitive) -> Array:
+def _adaptive_pool(primitive: Primitive) -> HloArray:
     """Means of windows of nearly equal sizes: from floor(i * side / size) up to ceil((i + 1) * side / size)."""
     x = primitive.x
     given = primitive.dims(1) if len(primitive.operands) > 1 else primitive.attribute("output_size")
@@ -210,10 +210,10 @@ def _adaptive_pool(primitive: Primitive) -> Array:
     return x.reduce_windows("add", window, 0) / (sizes[0] * sizes[1])
 
 
-def _means_of_parts(x: Array, dim: int, count: int) -> Array:
+def _means_of_parts(x: HloArray, dim: int, count: int) -> HloArray:
     """The means of `count` parts of a dimension, which may overlap by one element."""
     side = x.dims[dim]
-    parts: list[Array] = []
+    parts: list[HloArray] = []
     for index in range(count):
         start, end = index * side // count, -(-(index + 1) * side // count)
         parts.append(mean(x.narrowed(dim, start, end - start), (dim,), keeps=True))

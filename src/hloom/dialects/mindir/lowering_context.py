@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hloom.dialects.arrays import Array, HloBuilder
+from hloom.dialects.arrays import HloArray, HloBuilder
 from hloom.dialects.mindir.locations import error_at
 from hloom.dialects.mindir.lowered_values import Aggregate, LoweredValue, aggregate, described
 from hloom.dialects.mindir.rows import PREFIX, PRIMITIVE_ATTRIBUTES
@@ -32,21 +32,21 @@ class Primitive:
         return self.node.opcode.removeprefix(PREFIX)
 
     @property
-    def x(self) -> Array:
+    def x(self) -> HloArray:
         """The first operand as an array."""
         return self.array(0)
 
-    def array(self, index: int, element: DType | None = None) -> Array:
+    def array(self, index: int, element: DType | None = None) -> HloArray:
         """An operand as an array; numbers become one. Raises Unsupported for all else."""
         if index >= len(self.operands):
             raise self.error(f"it has no operand {index}")
         return self.as_array(self.operands[index], element, f"operand {index}")
 
-    def arrays(self, *indices: int, element: DType | None = None) -> Iterator[Array]:
+    def arrays(self, *indices: int, element: DType | None = None) -> Iterator[HloArray]:
         """Operands as arrays, all of one element type if that is given."""
         return (self.array(index, element) for index in indices)
 
-    def as_array(self, value: LoweredValue, element: DType | None = None, what: str = "a value") -> Array:
+    def as_array(self, value: LoweredValue, element: DType | None = None, what: str = "a value") -> HloArray:
         if isinstance(value, Number):
             return self.build.number(value.value, element or value.dtype)
         if not isinstance(value, Node) or not isinstance(value.type, TensorType):
@@ -54,7 +54,7 @@ class Primitive:
         if not value.type.is_static:
             hint = "compile the net for arguments of fixed shapes"
             raise self.error(f"{what} is {value.type}, whose dimensions are not known", hint)
-        array = Array(self.build, value)
+        array = HloArray(self.build, value)
         return array if element is None else array.convert(element)
 
     def elements(self, index: int) -> tuple[LoweredValue, ...]:
@@ -99,14 +99,14 @@ class Primitive:
             raise self.error(f"operand {index} must be whole numbers, not {value}")
         return numbers
 
-    def axes(self, index: int, x: Array) -> tuple[int, ...]:
+    def axes(self, index: int, x: HloArray) -> tuple[int, ...]:
         """An operand that says dimensions of an array, counted from the front; all of them where it is None or ()."""
         rank = x.rank
         if self.static(index) in (None, ()):
             return tuple(range(rank))
         return tuple(sorted({self.axis_of(axis, rank) for axis in self.dims(index)}))
 
-    def axis(self, index: int, x: Array, default: int | None = None) -> int:
+    def axis(self, index: int, x: HloArray, default: int | None = None) -> int:
         """An operand that says one dimension of an array, counted from the front."""
         value = self.static(index, default)
         number = value[0] if isinstance(value, tuple) and len(value) == 1 else value
@@ -130,14 +130,14 @@ class Primitive:
         return error_at(self.node, f"{self.name}: {message}", hint)
 
 
-Result = Array | Sequence[Array] | LoweredValue
+Result = HloArray | Sequence[HloArray] | LoweredValue
 Rule = Callable[[Primitive], Result]
 """Builds a primitive's HLO: its value, or the arrays of a tuple that is its value."""
 
 
 def value_of(result: Result) -> LoweredValue:
     """What a rule gave back as one value."""
-    if isinstance(result, Array):
+    if isinstance(result, HloArray):
         return result.node
     if isinstance(result, (tuple, list)):
         return aggregate([part.node for part in result])

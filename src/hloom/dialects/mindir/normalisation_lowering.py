@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from hloom.dialects.arrays import Array, table_of
+from hloom.dialects.arrays import HloArray, table_of
 from hloom.dialects.mindir.elementwise_lowering import data_format
 from hloom.dialects.mindir.lowering_context import Primitive
 from hloom.dialects.mindir.reduction_lowering import mean, reduced
@@ -17,14 +17,14 @@ F32, U32, U64 = dtype("f32"), dtype("u32"), dtype("u64")
 
 
 @lowers("Softmax")
-def _softmax(primitive: Primitive) -> Array:
+def _softmax(primitive: Primitive) -> HloArray:
     """exp(x - max) / sum of that, along dimensions."""
     _, raised, total = shifted_exponents(primitive.x, _softmax_axes(primitive))
     return raised / total
 
 
 @lowers("LogSoftmax", "LogSoftmaxExt")
-def _log_softmax(primitive: Primitive) -> Array:
+def _log_softmax(primitive: Primitive) -> HloArray:
     """x - max - log(sum of exp(x - max)), along a dimension."""
     x = primitive.x if primitive.result is None else primitive.x.convert(primitive.result.dtype)
     shifted, _, total = shifted_exponents(x, _softmax_axes(primitive))
@@ -37,20 +37,20 @@ def _softmax_axes(primitive: Primitive) -> tuple[int, ...]:
     return tuple(sorted({primitive.axis_of(axis, primitive.x.rank) for axis in axes}))
 
 
-def shifted_exponents(x: Array, axes: tuple[int, ...]) -> tuple[Array, Array, Array]:
+def shifted_exponents(x: HloArray, axes: tuple[int, ...]) -> tuple[HloArray, HloArray, HloArray]:
     """x - max, exp of that, and the sums of the latter along dimensions, in as many elements."""
     shifted = x - reduced("maximum", x, axes, keeps=True).stretch(x.dims)
     raised = shifted.op("exponential")
     return shifted, raised, reduced("add", raised, axes, keeps=True).stretch(x.dims)
 
 
-def inverse_root(variance: Array, epsilon: float) -> Array:
+def inverse_root(variance: HloArray, epsilon: float) -> HloArray:
     """rsqrt(variance + epsilon)."""
     return (variance + epsilon).op("rsqrt")
 
 
 @lowers("LayerNorm", "LayerNormV3", "LayerNormExt")
-def _layer_norm(primitive: Primitive) -> tuple[Array, Array, Array]:
+def _layer_norm(primitive: Primitive) -> tuple[HloArray, HloArray, HloArray]:
     """(x - mean) * rsqrt(variance + epsilon) * gamma + beta; the mean, and the variance or its inverse root."""
     x = primitive.x
     if primitive.name == "LayerNormExt":
@@ -75,7 +75,7 @@ def _layer_norm(primitive: Primitive) -> tuple[Array, Array, Array]:
 
 
 @lowers("RmsNorm")
-def _rms_norm(primitive: Primitive) -> tuple[Array, Array]:
+def _rms_norm(primitive: Primitive) -> tuple[HloArray, HloArray]:
     """x * rsqrt(mean of squares + epsilon) * gamma over gamma's dimensions, and the inverse root."""
     x, gamma = primitive.arrays(0, 1)
     axes = tuple(range(x.rank - gamma.rank, x.rank))
@@ -87,7 +87,7 @@ def _rms_norm(primitive: Primitive) -> tuple[Array, Array]:
 
 
 @lowers("BatchNorm")
-def _batch_norm(primitive: Primitive) -> tuple[Array, ...]:
+def _batch_norm(primitive: Primitive) -> tuple[HloArray, ...]:
     """(x - mean) * rsqrt(variance + epsilon) * scale + bias by channel, with the statistics that are given.
 
     The other results are those statistics.
@@ -99,7 +99,7 @@ def _batch_norm(primitive: Primitive) -> tuple[Array, ...]:
     return y, middle, variance, middle, variance
 
 
-def batch_norm_in_training(primitive: Primitive) -> tuple[tuple[Array, ...], dict[int, Array]]:
+def batch_norm_in_training(primitive: Primitive) -> tuple[tuple[HloArray, ...], dict[int, HloArray]]:
     """BatchNorm with the batch's statistics: (x, scale, bias, mean, variance, is training, epsilon, momentum, format).
 
     The results are y, and twice the batch's mean and variance, of which the gradient takes the latter ones (MindSpore's
@@ -119,13 +119,13 @@ def batch_norm_in_training(primitive: Primitive) -> tuple[tuple[Array, ...], dic
     return (y, middle, variance, middle, variance), writes
 
 
-def _moved(old: Array, value: Array, momentum: float) -> Array:
+def _moved(old: HloArray, value: HloArray, momentum: float) -> HloArray:
     """(1 - momentum) * old + momentum * value."""
     value = value.convert(old.dtype)
     return old * (1 - momentum) + value * momentum
 
 
-def _normalised(primitive: Primitive, x: Array, middle: Array, variance: Array) -> Array:
+def _normalised(primitive: Primitive, x: HloArray, middle: HloArray, variance: HloArray) -> HloArray:
     """BatchNorm's first result, given an array that is computed in, and statistics."""
     scale, bias, middle, variance = (value.convert(x.dtype) for value in (*primitive.arrays(1, 2), middle, variance))
     channel, _ = _channel(primitive, x)
@@ -136,7 +136,7 @@ def _normalised(primitive: Primitive, x: Array, middle: Array, variance: Array) 
 
 
 @lowers("BatchNormGrad")
-def _batch_norm_gradient(primitive: Primitive) -> tuple[Array, Array, Array]:
+def _batch_norm_gradient(primitive: Primitive) -> tuple[HloArray, HloArray, HloArray]:
     """(dy, x, scale, mean, variance, reserved, is training, epsilon, format): the gradients of x, scale and bias.
 
         normal = (x - mean) * rsqrt(variance + epsilon)
@@ -149,7 +149,7 @@ def _batch_norm_gradient(primitive: Primitive) -> tuple[Array, Array, Array]:
     scale, middle, variance = primitive.arrays(2, 3, 4, element=x.dtype)
     channel, axes = _channel(primitive, x)
 
-    def spread(value: Array) -> Array:
+    def spread(value: HloArray) -> HloArray:
         return value.spread(x.dims, channel)
 
     inverse = inverse_root(variance, primitive.static(7, primitive.attribute("epsilon", 1e-5)))
@@ -164,19 +164,19 @@ def _batch_norm_gradient(primitive: Primitive) -> tuple[Array, Array, Array]:
     return dx.convert(primitive.x.dtype), dscale, dbias
 
 
-def _channel(primitive: Primitive, x: Array) -> tuple[tuple[int], tuple[int, ...]]:
+def _channel(primitive: Primitive, x: HloArray) -> tuple[tuple[int], tuple[int, ...]]:
     """The dimension of channels, as operand 8 of the batch normalisations says, and the others."""
     channel = x.rank - 1 if data_format(primitive, 8) == "NHWC" else 1
     return (channel,), tuple(dim for dim in range(x.rank) if dim != channel)
 
 
-def _widened(x: Array) -> Array:
+def _widened(x: HloArray) -> HloArray:
     """The array in no less than f32."""
     return x.convert(F32) if x.dtype.bits < F32.bits else x
 
 
 @lowers("Dropout")
-def _dropout(primitive: Primitive) -> tuple[Array, Array]:
+def _dropout(primitive: Primitive) -> tuple[HloArray, HloArray]:
     """(x, probability to keep, two seeds): x * mask / probability, and the mask of zeros and ones.
 
     The numbers cannot be those of MindSpore's generator. Where both seeds are 0, which means none, they are the
@@ -195,7 +195,7 @@ def _dropout(primitive: Primitive) -> tuple[Array, Array]:
     return _kept(x, mask, keep), mask
 
 
-def _is_below(x: Array, limit: float, seeds: list[int]) -> Array:
+def _is_below(x: HloArray, limit: float, seeds: list[int]) -> HloArray:
     """Whether uniform random numbers in [0, 1), one for each element of an array, are below a limit."""
     build = x.build
     if any(seeds):
@@ -203,18 +203,18 @@ def _is_below(x: Array, limit: float, seeds: list[int]) -> Array:
         types = TupleType([state.type, TensorType(U32, x.dims)])
         given = build.array(state).node
         pair = build.op("rng-bit-generator", given, type=types, algorithm="rng_three_fry")
-        bits = Array(build, build.op("get-tuple-element", pair, index=1))
+        bits = HloArray(build, build.op("get-tuple-element", pair, index=1))
         return bits < min(int(limit * 2**32), 2**32 - 1)
     bounds = [build.number(bound, F32).node for bound in (0.0, 1.0)]
-    return Array(build, build.op("rng", *bounds, type=TensorType(F32, x.dims), distribution="rng_uniform")) < limit
+    return HloArray(build, build.op("rng", *bounds, type=TensorType(F32, x.dims), distribution="rng_uniform")) < limit
 
 
-def _kept(x: Array, mask: Array, keep: float) -> Array:
+def _kept(x: HloArray, mask: HloArray, keep: float) -> HloArray:
     return x * (mask * (1 / keep))
 
 
 @lowers("DropoutGrad")
-def _dropout_gradient(primitive: Primitive) -> Array:
+def _dropout_gradient(primitive: Primitive) -> HloArray:
     """(dy, mask): dy * mask / probability to keep."""
     keep = primitive.static(2, primitive.attribute("keep_prob", 0.5))
     return _kept(primitive.x, primitive.array(1, primitive.x.dtype), keep)

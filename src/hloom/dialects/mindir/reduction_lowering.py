@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from hloom.autodiff import identity_value
-from hloom.dialects.arrays import Array, table_of
+from hloom.dialects.arrays import HloArray, table_of
 from hloom.dialects.mindir.data_types import TYPE_IDS
 from hloom.dialects.mindir.lowering_context import Primitive
 from hloom.ir import Window, WindowDimension, dtype
@@ -13,7 +13,7 @@ from hloom.ir import Window, WindowDimension, dtype
 TABLE, lowers = table_of()
 
 
-def reduced(opcode: str, x: Array, axes: tuple[int, ...], *, keeps: bool = False) -> Array:
+def reduced(opcode: str, x: HloArray, axes: tuple[int, ...], *, keeps: bool = False) -> HloArray:
     """The elements along dimensions put together by an op; with `keeps` the dimensions stay, of size 1."""
     result = x.reduce(opcode, axes)
     if not keeps:
@@ -21,12 +21,12 @@ def reduced(opcode: str, x: Array, axes: tuple[int, ...], *, keeps: bool = False
     return result.reshape([1 if dim in axes else size for dim, size in enumerate(x.dims)])
 
 
-def mean(x: Array, axes: tuple[int, ...], *, keeps: bool = False) -> Array:
+def mean(x: HloArray, axes: tuple[int, ...], *, keeps: bool = False) -> HloArray:
     """The mean along dimensions."""
     return reduced("add", x, axes, keeps=keeps) / math.prod(x.dims[axis] for axis in axes)
 
 
-def _converted(primitive: Primitive, type_index: int | None) -> Array:
+def _converted(primitive: Primitive, type_index: int | None) -> HloArray:
     """The first operand in the element type that an operand says, or in that of the result."""
     wanted = primitive.static(type_index) if type_index is not None else None
     element = TYPE_IDS.get(wanted) if isinstance(wanted, int) else None
@@ -45,7 +45,7 @@ def _type_index(primitive: Primitive) -> int | None:
 
 
 @lowers("ReduceSum", "SumExt")
-def _sum(primitive: Primitive) -> Array:
+def _sum(primitive: Primitive) -> HloArray:
     """(x, axes, keep dimensions, ...): SumExt's last operand is an element type, ReduceSum's a mode for no axes."""
     x = _converted(primitive, _type_index(primitive))
     if primitive.name == "ReduceSum" and primitive.static(3) and primitive.static(1) in (None, ()):
@@ -54,7 +54,7 @@ def _sum(primitive: Primitive) -> Array:
 
 
 @lowers("ReduceMean", "MeanExt")
-def _mean(primitive: Primitive) -> Array:
+def _mean(primitive: Primitive) -> HloArray:
     x = _converted(primitive, _type_index(primitive))
     return mean(x, primitive.axes(1, x), keeps=_keeps(primitive))
 
@@ -70,26 +70,26 @@ REDUCTIONS = {
 
 
 @lowers(*REDUCTIONS)
-def _reduction(primitive: Primitive) -> Array:
+def _reduction(primitive: Primitive) -> HloArray:
     x = primitive.x
     return reduced(REDUCTIONS[primitive.name], x, primitive.axes(1, x), keeps=_keeps(primitive))
 
 
 @lowers("ProdExt")
-def _product(primitive: Primitive) -> Array:
+def _product(primitive: Primitive) -> HloArray:
     """(x, axes, keep dimensions, element type)."""
     x = _converted(primitive, 3)
     return reduced("multiply", x, primitive.axes(1, x), keeps=_keeps(primitive))
 
 
 @lowers("Max", "Min")
-def _extreme(primitive: Primitive) -> Array:
+def _extreme(primitive: Primitive) -> HloArray:
     x, opcode = primitive.x, "maximum" if primitive.name == "Max" else "minimum"
     return reduced(opcode, x, tuple(range(x.rank)))
 
 
 @lowers("Argmax", "ArgMaxExt", "Argmin", "ArgMinExt")
-def _index_of_extreme(primitive: Primitive) -> Array:
+def _index_of_extreme(primitive: Primitive) -> HloArray:
     """The first index of the greatest (least) element along a dimension; of all elements where there is none.
 
     A number is greater (less) than NaN, unless NaN is the first element: MindSpore's kernels compare in that order.
@@ -115,7 +115,7 @@ def _index_of_extreme(primitive: Primitive) -> Array:
 
 
 @lowers("CumSum", "CumsumExt")
-def _cumulative_sum(primitive: Primitive) -> Array:
+def _cumulative_sum(primitive: Primitive) -> HloArray:
     """Sums of prefixes along a dimension: (x, dimension), of suffixes with `reverse`, without its end `exclusive`."""
     x = _converted(primitive, None)
     is_exclusive = is_reversed = False

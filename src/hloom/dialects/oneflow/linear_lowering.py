@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hloom.dialects.arrays import Array, table_of
+from hloom.dialects.arrays import HloArray, table_of
 from hloom.dialects.oneflow.attention import joined_dims, read_attention, split_dims
 from hloom.dialects.oneflow.elementwise_lowering import ACTIVATIONS
 from hloom.dialects.oneflow.linear import CONVOLUTION, common, glu_operands
@@ -20,7 +20,7 @@ _LAST = ConvolutionDimensions("b01f", "o01i", "b01f")
 
 
 @lowers("matmul", "batch_matmul", "broadcast_matmul")
-def _matmul(given: Given) -> Array:
+def _matmul(given: Given) -> HloArray:
     left = given.operands[0].swapped() if given["transpose_a"] else given.operands[0]
     right = given.operands[1].swapped() if given["transpose_b"] else given.operands[1]
     batch = common(left.type, right.type)
@@ -28,18 +28,18 @@ def _matmul(given: Given) -> Array:
     return given.added(_scaled(left.product(right), given["alpha"]), 2)
 
 
-def _scaled(product: Array, alpha: float) -> Array:
+def _scaled(product: HloArray, alpha: float) -> HloArray:
     return product if alpha == 1 else product * alpha
 
 
 @lowers("fused_matmul_bias")
-def _matmul_bias(given: Given) -> Array:
+def _matmul_bias(given: Given) -> HloArray:
     product = _scaled(_linear(given, given.operands[1], None), given["alpha"])
     return given.added(product + given.operands[2].spread(product.dims, (product.rank - 1,)), 3)
 
 
 @lowers("conv2d")
-def _conv2d(given: Given) -> Array:
+def _conv2d(given: Given) -> HloArray:
     places = optional_operands(CONVOLUTION, len(given.operands), given.node.attribute(SEGMENTS))
     is_last = given["data_format"] == "channels_last"
     kernel = given.operands[places["weight"]]
@@ -59,7 +59,7 @@ def _conv2d(given: Given) -> Array:
 
 
 @lowers("fused_glu")
-def _glu(given: Given) -> tuple[Array, ...]:
+def _glu(given: Given) -> tuple[HloArray, ...]:
     places = glu_operands(len(given.operands), given.node.attribute(SEGMENTS))
     name = "identity" if given["activation"] == "none" else given["activation"]
     activation = ACTIVATIONS.get(name)
@@ -75,7 +75,7 @@ def _glu(given: Given) -> tuple[Array, ...]:
     return hidden * activation(gate), products
 
 
-def _linear(given: Given, weights: Array, bias: Array | None) -> Array:
+def _linear(given: Given, weights: HloArray, bias: HloArray | None) -> HloArray:
     """The last dimension times weights whose rows are its results, plus a bias."""
     last = given.x.rank - 1
     result = given.x.op("dot", weights, lhs_contracting_dims=(last,), rhs_contracting_dims=(1,))
@@ -86,7 +86,7 @@ _HEADS = "BHMK"
 
 
 @lowers("fused_multi_head_attention_inference")
-def _attention(given: Given) -> Array:
+def _attention(given: Given) -> HloArray:
     """softmax(query . key * scale + bias, masked) . value, head by head."""
     types = [operand.type for operand in given.operands]
     said = read_attention(types, given.node.attribute)
@@ -109,7 +109,7 @@ def _attention(given: Given) -> Array:
     return ordered.reshape(joined_dims(sizes, said.layouts[3]))
 
 
-def _heads(x: Array, sizes: dict[str, int]) -> Array:
+def _heads(x: HloArray, sizes: dict[str, int]) -> HloArray:
     """The array as batch, heads, sequence, head size."""
     letters = list(sizes)
     return x.reshape(tuple(sizes.values())).transpose([letters.index(letter) for letter in _HEADS])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hloom.dialects.arrays import Array, HloBuilder
+from hloom.dialects.arrays import HloArray, HloBuilder
 from hloom.dialects.oneflow import elementwise_lowering, linear_lowering, normalisation_lowering
 from hloom.dialects.oneflow.lowering_context import Given, Rule
 from hloom.ir import Apply, Graph, Module, Node, Trait, TupleType, legal_name
@@ -60,8 +60,8 @@ def _lowered(node: Node, mapping: dict[Node, Node], builder: HloBuilder) -> Node
     rule = TABLE.get(node.opcode)
     if rule is None:
         raise Unsupported(f"{node.name}: {node.opcode} has no lowering to HLO")
-    result = rule(Given(node, tuple(Array(builder, operand) for operand in operands), builder))
-    if isinstance(result, Array):
+    result = rule(Given(node, tuple(HloArray(builder, operand) for operand in operands), builder))
+    if isinstance(result, HloArray):
         return result.node
     count = len(node.type.elements) if isinstance(node.type, TupleType) else 1
     return builder.op("tuple", *[array.node for array in result[:count]])

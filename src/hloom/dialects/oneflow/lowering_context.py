@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hloom.dialects.arrays import Array, HloBuilder
+from hloom.dialects.arrays import HloArray, HloBuilder
 from hloom.dialects.oneflow.rows import axis_in, plain
 from hloom.ir import Apply, TensorType, TupleType
 
@@ -16,7 +16,7 @@ class Given:
     """One op to be lowered: its node, the HLO of its operands, and what to build with."""
 
     node: Apply
-    operands: tuple[Array, ...]
+    operands: tuple[HloArray, ...]
     build: HloBuilder
 
     def __getitem__(self, name: str) -> Any:
@@ -29,7 +29,7 @@ class Given:
         return self.node.opcode.removeprefix("oneflow.")
 
     @property
-    def x(self) -> Array:
+    def x(self) -> HloArray:
         """The first operand."""
         return self.operands[0]
 
@@ -45,14 +45,14 @@ class Given:
         """The attribute `axis`, counted from the front."""
         return axis_in(self.node.attribute("axis"), self.x.type)
 
-    def added(self, total: Array, index: int) -> Array:
+    def added(self, total: HloArray, index: int) -> HloArray:
         """A sum with an optional operand, which comes last."""
         return total + self.operands[index] if len(self.operands) > index else total
 
-    def argument(self, array_type: TensorType, stem: str) -> Array:
+    def argument(self, array_type: TensorType, stem: str) -> HloArray:
         """A further parameter of the program."""
-        return Array(self.build, self.build.graph.add_parameter(array_type, stem))
+        return HloArray(self.build, self.build.graph.add_parameter(array_type, stem))
 
 
-Rule = Callable[[Given], Array | Sequence[Array]]
+Rule = Callable[[Given], HloArray | Sequence[HloArray]]
 """Builds an op's HLO: its result, or its results in order."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hloom.dialects.arrays import Array, relu, table_of
+from hloom.dialects.arrays import HloArray, relu, table_of
 from hloom.dialects.oneflow.lowering_context import Given
 from hloom.dialects.oneflow.normalisation import WORD, places_of
 from hloom.dialects.oneflow.rows import SEGMENTS
@@ -14,11 +14,11 @@ TABLE, lowers = table_of("oneflow.")
 
 
 @lowers("softmax")
-def _softmax(given: Given) -> Array:
+def _softmax(given: Given) -> HloArray:
     return softmax(given.x)
 
 
-def softmax(x: Array) -> Array:
+def softmax(x: HloArray) -> HloArray:
     """exp(x - max) / sum of that, over the last dimension."""
     last, others = x.rank - 1, tuple(range(x.rank - 1))
     raised = (x - x.reduce("maximum", (last,)).spread(x.dims, others)).op("exponential")
@@ -26,7 +26,7 @@ def softmax(x: Array) -> Array:
 
 
 @lowers("normalization", "normalization_infer", "normalization_add_relu")
-def _normalization(given: Given) -> Array | tuple[Array, ...]:
+def _normalization(given: Given) -> HloArray | tuple[HloArray, ...]:
     """(x - mean) * rsqrt(variance + epsilon) * gamma + beta, and what is fused to it."""
     places = places_of(given.node.opcode, len(given.operands), given.node.attribute(SEGMENTS))
     operands = {name: given.operands[index] for name, index in places.items()}
@@ -47,7 +47,7 @@ def _normalization(given: Given) -> Array | tuple[Array, ...]:
     return (y, mean, inverse) if isinstance(given.node.type, TupleType) else y
 
 
-def _statistics(x: Array, axis: int) -> tuple[Array, Array]:
+def _statistics(x: HloArray, axis: int) -> tuple[HloArray, HloArray]:
     """The mean and the variance over all dimensions but one."""
     others = [dim for dim in range(x.rank) if dim != axis]
     count = math.prod(x.dims[dim] for dim in others)
@@ -57,7 +57,7 @@ def _statistics(x: Array, axis: int) -> tuple[Array, Array]:
     return mean, (apart * apart).reduce("add", others) / count
 
 
-def _packed(signs: Array) -> Array:
+def _packed(signs: HloArray) -> HloArray:
     """Bools as the bits of 32-bit numbers, the first ones lowest."""
     build, u32 = signs.build, dtype("u32")
     count = math.prod(signs.dims)
@@ -66,4 +66,4 @@ def _packed(signs: Array) -> Array:
     padding = (PaddingDimension(0, words * WORD - count),)
     bits = flat.op("pad", build.number(0, u32), padding=padding).reshape((words, WORD))
     sums = bits.op("shift-left", build.indices((words, WORD), 1, u32)).reduce("add", (1,))
-    return Array(build, build.op("bitcast-convert", sums.node, type=TensorType(dtype("s32"), (words,))))
+    return HloArray(build, build.op("bitcast-convert", sums.node, type=TensorType(dtype("s32"), (words,))))
