@@ -21,11 +21,14 @@ from hloom.compress.quantization import (
     KeywordsOf,
     WeightUse,
     check_program,
+    first_instruction,
+    first_of,
     read_selection,
+    redirect,
     select_weights,
     write_entry_layout,
 )
-from hloom.ir import Apply, Module, ModuleLike, Node, Parameter, TensorType, as_module, verify
+from hloom.ir import Module, ModuleLike, Node, Parameter, TensorType, as_module, verify
 from hloom.ir import dtype as element_type
 from hloom.passes import canonicalize
 from hloom.text import Display, Displayed, DisplayTable, HloomError
@@ -279,7 +282,7 @@ def _with_masks(module: Module, weights: Sequence[PrunedWeight]) -> tuple[Module
     copy = module.clone()
     entry = copy.entry
     former = tuple(entry.parameters)
-    first = next((node for node in entry.nodes if not isinstance(node, Parameter)), None)
+    first = first_instruction(entry)
     made: list[PrunedWeight] = []
     for weight in weights:
         mask = entry.add_parameter(TensorType(element_type("pred"), weight.type.dims), f"{weight.name}.{MASK}")
@@ -303,14 +306,9 @@ def _select(parameter: Parameter, mask: Node, type_: TensorType) -> None:
       ->
     dot(x, select(w.mask, w, broadcast(0)))
     """
-    users = [user for user in parameter.users if isinstance(user, Apply)]
-    first: Apply | None = None
-    for user in users:
-        if first is None or parameter.graph.comes_before(user, first):
-            first = user
-    writer = InsertionPoint(parameter.graph, first)
+    users = tuple(parameter.users)
+    writer = InsertionPoint(parameter.graph, first_of(users))
     masked = writer.op("select", mask, parameter, writer.constant(0, type_))
-    for user in users:
-        parameter.graph.set_operands(user, [masked if operand is parameter else operand for operand in user.operands])
+    redirect(parameter, users, masked)
     if parameter.is_output:
         parameter.graph.set_output(masked)

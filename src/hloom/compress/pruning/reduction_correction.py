@@ -18,8 +18,8 @@ from hloom.compress.pruning.dimension_dependency import Blocked, Coupling, LeafD
 from hloom.compress.pruning.removal import Kept
 from hloom.compress.pruning.removed_columns import RemovedColumns
 from hloom.compress.pruning.removed_values import UNKNOWN, MissedTerm, Removed
-from hloom.compress.quantization import InsertionPoint
-from hloom.ir import DTYPES, TensorType, TupleType
+from hloom.compress.quantization import InsertionPoint, redirect
+from hloom.ir import TensorType, TupleType
 
 
 class ReductionCorrection:
@@ -55,8 +55,7 @@ class ReductionCorrection:
         total = writer.op(combined, node, term)
         users = [user for user in node.users if user is not total]
         graph.move_before(node, total)
-        for user in users:
-            graph.set_operands(user, [total if operand is node else operand for operand in user.operands])
+        redirect(node, users, total)
         if node.is_output:
             graph.set_output(total)
 
@@ -120,18 +119,7 @@ class OutputPadding:
             if leaf != self.at.leaf:
                 continue
             joined = writer.op("concatenate", output, column, dimensions=(self.at.dim,))
-            type_ = joined.array_type.with_layout(None)
-            outputs[number] = writer.op(
-                "gather",
-                joined,
-                writer.constant(indices, TensorType(DTYPES["s32"], indices.shape)),
-                type=TensorType(type_.dtype, [size if dim == self.at.dim else n for dim, n in enumerate(type_.dims)]),
-                offset_dims=tuple(dim for dim in range(type_.rank) if dim != self.at.dim),
-                collapsed_slice_dims=(self.at.dim,),
-                start_index_map=(self.at.dim,),
-                index_vector_dim=1,
-                slice_sizes=tuple(1 if dim == self.at.dim else n for dim, n in enumerate(type_.dims)),
-            )
+            outputs[number] = writer.take(joined, self.at.dim, indices)
         if is_tuple:
             self.graph.set_operands(root, outputs)
             self.graph.set_type(root, TupleType([output.array_type for output in outputs]))

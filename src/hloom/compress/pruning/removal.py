@@ -16,7 +16,6 @@ from hloom.compress.pruning.dimension_dependency import LeafDim, OperandDim, con
 from hloom.compress.quantization import InsertionPoint, write_entry_layout
 from hloom.distribute.propagation import DataflowGraph
 from hloom.ir import (
-    DTYPES,
     Apply,
     Constant,
     Literal,
@@ -145,27 +144,9 @@ def _cut_operand(node: Node, operand_index: int, dims: list[tuple[int, np.ndarra
     operand = node.operands[operand_index]
     writer = InsertionPoint(node.graph, node)
     for dim, positions in dims:
-        type_ = operand.type
-        assert isinstance(type_, TensorType), "products read arrays"
-        sizes = [len(positions) if at == dim else size for at, size in enumerate(type_.dims)]
+        is_run = (np.diff(positions) == 1).all()
         first = int(positions[0]) if len(positions) else 0
-        if (np.diff(positions) == 1).all():
-            parts = [SliceDimension(0, size, 1) for size in type_.dims]
-            parts[dim] = SliceDimension(first, first + len(positions), 1)
-            operand = writer.op("slice", operand, type=TensorType(type_.dtype, sizes), slice=tuple(parts))
-            continue
-        indices = writer.constant(positions.astype(np.int32), TensorType(DTYPES["s32"], positions.shape))
-        operand = writer.op(
-            "gather",
-            operand,
-            indices,
-            type=TensorType(type_.dtype, sizes),
-            offset_dims=tuple(at for at in range(type_.rank) if at != dim),
-            collapsed_slice_dims=(dim,),
-            start_index_map=(dim,),
-            index_vector_dim=1,
-            slice_sizes=tuple(1 if at == dim else size for at, size in enumerate(type_.dims)),
-        )
+        operand = writer.cut(operand, dim, first, len(positions)) if is_run else writer.take(operand, dim, positions)
     inputs = list(node.operands)
     inputs[operand_index] = operand
     node.graph.set_operands(node, inputs)

@@ -16,7 +16,7 @@ from hloom.compress.pruning.removal import Kept
 from hloom.compress.pruning.removed_values import UNIFORM, Removed, is_same_dim, operand_dims
 from hloom.compress.quantization import InsertionPoint
 from hloom.distribute.propagation import Equation
-from hloom.ir import Apply, Graph, Node, SliceDimension, TensorType
+from hloom.ir import Apply, Graph, Node, TensorType
 
 MOST_COLUMNS = 1000
 """How many instructions may be written again for one use of columns."""
@@ -112,14 +112,5 @@ class RemovedColumns:
                 operands.append(made[columns[number]])
                 continue
             dim = operand_dims(equation, equation.rule.results, at.dim).get(number)
-            is_same = dim is None or node.opcode == "reshape"
-            operands.append(operand if is_same else _first(writer, operand, dim))
+            operands.append(operand if dim is None or node.opcode == "reshape" else writer.cut(operand, dim, 0, 1))
         return writer.op(node.opcode, *operands, type=type_, **node.attributes)
-
-
-def _first(writer: InsertionPoint, node: Node, dim: int | None) -> Node:
-    """The first position of a dimension along which all are equal."""
-    type_ = node.array_type.with_layout(None)
-    parts = [SliceDimension(0, 1 if at == dim else size, 1) for at, size in enumerate(type_.dims)]
-    sizes = [1 if at == dim else size for at, size in enumerate(type_.dims)]
-    return writer.op("slice", node, type=TensorType(type_.dtype, sizes), slice=tuple(parts))

@@ -10,6 +10,7 @@ Without this, layers that share the zeros of a relu would have to lose the same 
 from __future__ import annotations
 
 from hloom.compress.pruning.dimension_dependency import is_pointwise
+from hloom.compress.quantization import redirect
 from hloom.distribute.propagation import DataflowGraph
 from hloom.ir import Apply, Constant, Module, Node, Trait
 from hloom.ops import with_trait
@@ -34,7 +35,7 @@ def separate_uses(module: Module) -> None:
             for user in users[0 if node.is_output else 1 :]:
                 mapping = {operand: operand for operand in node.operands}
                 copy = graph.copy_node(node, mapping, before=user)
-                graph.set_operands(user, [copy if operand is node else operand for operand in user.operands])
+                redirect(node, [user], copy)
                 left -= 1
 
 

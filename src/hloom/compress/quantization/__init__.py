@@ -36,6 +36,9 @@ from hloom.compress.quantization.gptq import GptqRounding as GptqRounding
 from hloom.compress.quantization.gptq import gptq as gptq
 from hloom.compress.quantization.gptq import round_by_gptq as round_by_gptq
 from hloom.compress.quantization.insertion_point import InsertionPoint as InsertionPoint
+from hloom.compress.quantization.insertion_point import first_instruction as first_instruction
+from hloom.compress.quantization.insertion_point import first_of as first_of
+from hloom.compress.quantization.insertion_point import redirect as redirect
 from hloom.compress.quantization.noise import Noise as Noise
 from hloom.compress.quantization.options import ACTIVATIONS as ACTIVATIONS
 from hloom.compress.quantization.options import GRANULARITIES as GRANULARITIES

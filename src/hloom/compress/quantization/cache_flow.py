@@ -16,6 +16,7 @@ from itertools import zip_longest
 from typing import Generic, Protocol, TypeGuard, TypeVar
 
 from hloom.analysis import call_sites, is_branch, is_loop
+from hloom.compress.quantization.insertion_point import first_instruction, redirect
 from hloom.ir import Apply, Constant, Graph, Module, Node, Parameter, TensorType, Trait, TupleType
 from hloom.ops import OPS, with_trait
 from hloom.passes import dce
@@ -329,13 +330,13 @@ def _give_branches_tuples(module: Module) -> None:
             operands = list(node.operands)
             for number, one in enumerate(branches, 1):
                 if isinstance(one.parameters[0].type, TensorType):
-                    _take_element(one)
+                    _take_element(one.parameters[0], first_instruction(one))
                     operands[number] = _tuple_of(operands[number], node)
             graph.set_operands(node, operands)
             if isinstance(node.type, TensorType):
                 for one in branches:
                     one.set_output(_tuple_of(one.root, None))
-                _yield_element(node, following)
+                _take_element(node, following)
 
 
 def _tuple_of(node: Node, before: Node | None) -> Apply:
@@ -345,31 +346,14 @@ def _tuple_of(node: Node, before: Node | None) -> Apply:
     return node.graph.add_apply(OPS[TUPLE], [node], type_, {}, f"{node.name}.tuple", before=before)
 
 
-def _take_element(branch: Graph) -> None:
-    """Let a branch's parameter be a tuple of what it was."""
-    parameter = branch.parameters[0]
-    type_, users, is_output = parameter.type, tuple(parameter.users), parameter.is_output
-    assert type_ is not None, "parameters have types"
-    branch.set_type(parameter, TupleType([type_]))
-    first = next((node for node in branch.nodes if not isinstance(node, Parameter)), None)
-    name = f"{parameter.name}.element"
-    element = branch.add_apply(OPS[GET], [parameter], type_, {"index": 0}, name, before=first)
-    for user in users:
-        branch.set_operands(user, [element if operand is parameter else operand for operand in user.operands])
-    if is_output:
-        branch.set_output(element)
-
-
-def _yield_element(conditional: Apply, following: Node | None) -> None:
-    """Let a conditional be a tuple of what it was; `following` is the next node, if there is one."""
-    graph, type_ = conditional.graph, conditional.type
-    users, is_output = tuple(conditional.users), conditional.is_output
+def _take_element(holder: Node, before: Node | None) -> None:
+    """Let a branch's parameter, or a conditional, be a tuple of what it was; its users read the element."""
+    graph, type_ = holder.graph, holder.type
+    users, is_output = tuple(holder.users), holder.is_output
     assert type_ is not None, "values have types"
-    graph.set_type(conditional, TupleType([type_]))
-    name = f"{conditional.name}.element"
-    element = graph.add_apply(OPS[GET], [conditional], type_, {"index": 0}, name, before=following)
-    for user in users:
-        graph.set_operands(user, [element if operand is conditional else operand for operand in user.operands])
+    graph.set_type(holder, TupleType([type_]))
+    element = graph.add_apply(OPS[GET], [holder], type_, {"index": 0}, f"{holder.name}.element", before=before)
+    redirect(holder, users, element)
     if is_output:
         graph.set_output(element)
 
@@ -389,6 +373,6 @@ def _separate_tuples(module: Module) -> None:
                 own = node
                 if number or node.is_output:
                     own = graph.add_apply(OPS[TUPLE], node.operands, node.type, node.attributes, node.name, before=user)
-                    graph.set_operands(user, [own if operand is node else operand for operand in user.operands])
+                    redirect(node, [user], own)
                 else:
                     graph.move_before(node, user)

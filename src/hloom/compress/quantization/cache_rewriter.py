@@ -23,7 +23,7 @@ from hloom.compress.quantization.cache_flow import (
     is_write,
     rows_of,
 )
-from hloom.compress.quantization.insertion_point import InsertionPoint, packed
+from hloom.compress.quantization.insertion_point import InsertionPoint, packed, replace_node
 from hloom.compress.quantization.kv_cache import CacheLayout, row_blocks
 from hloom.compress.quantization.quantized_value import SCALE, QuantizedValue, dequantize, move
 from hloom.compress.quantization.row_quantization import quantize_in_program
@@ -102,10 +102,7 @@ class CacheRewriter:
         source = self.values[node.operands[0]]
         made = move(source, node)
         assert made is not None, "its layout was followed"
-        graph, name = node.graph, node.name
-        graph.replace_uses(node, made.node)
-        graph.erase(node)
-        graph.rename(made.node, name)
+        replace_node(node, made.node)
         self.values[made.node] = made
 
     def _write(self, node: Apply, layout: CacheLayout) -> None:
@@ -174,10 +171,7 @@ class CacheRewriter:
         elif node.opcode == "conditional":
             self._conditional(node, slots)
         elif node.opcode == BARRIER and slots:
-            operand = self._operand(node.operands[0], slots)
-            held = [self.values[operand.operands[slot.index]] for slot in slots]
-            self._append(operand, [value.companions[SCALE] for value in held])
-            self._yield(node, operand, slots, held)
+            self._pass(node.operands[0], node, slots)
         else:
             for operand in node.operands:
                 if operand.opcode == TUPLE:
@@ -192,7 +186,7 @@ class CacheRewriter:
         for graph, operand in zip(graphs, node.operands[len(node.operands) - len(graphs) :], strict=True):
             own = [slot for slot in slots if slot.branch is graph]
             if own:
-                self._branch_operand(operand, graph, own)
+                self._pass(operand, graph.parameters[0], own)
             elif operand.opcode == TUPLE:
                 self._tuple(operand, ())
         self._reader(node)
@@ -204,18 +198,14 @@ class CacheRewriter:
         if yielded:
             self._yield(node, graphs[0].root, yielded, held)
 
-    def _branch_operand(self, operand: Node, graph: Graph, slots: Sequence[CacheSlot]) -> None:
+    def _pass(self, operand: Node, taker: Node, slots: Sequence[CacheSlot]) -> None:
+        """Give what takes a tuple the narrow values of slots in it, and their scales after all else."""
         made = self._operand(operand, slots)
         held = [self.values[made.operands[slot.index]] for slot in slots]
-        width = len(made.operands)
         self._append(made, [value.companions[SCALE] for value in held])
-        parameter = graph.parameters[0]
-        _widen(parameter, made)
-        for number, (slot, value) in enumerate(zip(slots, held, strict=True), width):
-            for name in slot.names:
-                self._name(name, value, _element_of(parameter, number, value, before=name))
+        self._yield(taker, made, slots, held)
 
-    def _yield(self, node: Apply, source: Node, slots: Sequence[CacheSlot], held: Sequence[QuantizedValue]) -> None:
+    def _yield(self, node: Node, source: Node, slots: Sequence[CacheSlot], held: Sequence[QuantizedValue]) -> None:
         """Make an instruction yield its tuple's elements, followed by the scales."""
         width = len(source.operands) - len(held)
         _widen(node, source)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from hloom.compress.quantization.insertion_point import packed
+from hloom.compress.quantization.insertion_point import first_of, packed, redirect, replace_node
 from hloom.compress.quantization.quantized_value import QuantizedValue, companion_type, dequantize, mask, move
 from hloom.compress.quantization.weights import branch_parameters, conditional_of, elements, invariant_indices, loop_of
 from hloom.ir import (
@@ -54,16 +54,11 @@ Finish = Callable[[QuantizedValue, list[Apply]], Node]
 
 def dequantize_for(value: QuantizedValue, users: list[Apply]) -> Node:
     """Dequantise a value for some users, in front of the first, and for its graph, where that yields it."""
-    node, graph = value.node, value.node.graph
-    first: Apply | None = None
-    for user in users:
-        if first is None or graph.comes_before(user, first):
-            first = user
-    made = dequantize(value, first)
-    for user in users:
-        graph.set_operands(user, [made if operand is node else operand for operand in user.operands])
+    node = value.node
+    made = dequantize(value, first_of(users))
+    redirect(node, users, made)
     if node.is_output:
-        graph.set_output(made)
+        node.graph.set_output(made)
     return made
 
 
@@ -114,10 +109,8 @@ def _moved_on(value: QuantizedValue, user: Apply) -> QuantizedValue | None:
     operand_index = user.operands.index(value.node)
     made = mask(value, user, operand_index) if operand_index else move(value, user)
     if made is not None:
-        graph, name, operands = user.graph, user.name, user.operands
-        graph.replace_uses(user, made.node)
-        graph.erase(user)
-        graph.rename(made.node, name)
+        operands = user.operands
+        replace_node(user, made.node)
         for operand in operands if operand_index else ():
             _erase_unused(operand)
     return made
@@ -232,9 +225,7 @@ def _through_branches(value: QuantizedValue, conditional: Apply) -> list[Quantiz
             branch.set_operands(part, [parameter])
         companions = dict(zip(value.companions, parts[1:], strict=True))
         values.append(QuantizedValue(parts[0], companions, value.blocks, value.type))
-    graph.set_operands(
-        conditional, [operands if operand is value.node else operand for operand in conditional.operands]
-    )
+    redirect(value.node, [conditional], operands)
     return values
 
 

@@ -20,7 +20,12 @@ import numpy as np
 from hloom.compress.quantization.arithmetic import with_scale
 from hloom.compress.quantization.dequantization import write_entry_layout
 from hloom.compress.quantization.formats import NumberFormat
-from hloom.compress.quantization.insertion_point import InsertionPoint
+from hloom.compress.quantization.insertion_point import (
+    InsertionPoint,
+    first_instruction,
+    first_of,
+    redirect,
+)
 from hloom.compress.quantization.integer_products import (
     QuantizedActivation,
     activation_steps,
@@ -89,7 +94,7 @@ def fake_quantize(quantization: Quantization) -> FakeQuantization:
     module = quantization.base.clone()
     canonicalize_in_place(module)
     former = tuple(module.entry.parameters)
-    first = next((node for node in module.entry.nodes if not isinstance(node, Parameter)), None)
+    first = first_instruction(module.entry)
     stops: list[str] = []
     companions = [_add_companions(module.entry, weight, first) for weight in quantization.weights]
     for weight, held in zip(quantization.weights, companions, strict=True):
@@ -118,11 +123,8 @@ def _add_companions(entry: Graph, weight: QuantizedWeight, first: Node | None) -
 
 def _round_weight(parameter: Parameter, weight: QuantizedWeight, companions: Mapping[str, Node]) -> str:
     """Round a weight for all that reads it; the name of what is stopped."""
-    graph, users = parameter.graph, tuple(parameter.users)
-    first = users[0]
-    for user in users:
-        first = user if graph.comes_before(user, first) else first
-    point, type_ = InsertionPoint(graph, first), parameter.array_type.with_layout(None)
+    users = tuple(parameter.users)
+    point, type_ = InsertionPoint(parameter.graph, first_of(users)), parameter.array_type.with_layout(None)
     wide = F64 if type_.dtype is F64 else F32
     scale = stretch(point, point.convert(companions[SCALE], wide), type_.dims, weight.blocks)
     steps = point.div(point.convert(parameter, wide), scale)
@@ -134,8 +136,7 @@ def _round_weight(parameter: Parameter, weight: QuantizedWeight, companions: Map
     if zero is not None:
         made = point.sub(made, zero)
     made = point.convert(point.mul(made, scale), type_.dtype)
-    for user in users:
-        graph.set_operands(user, [made if operand is parameter else operand for operand in user.operands])
+    redirect(parameter, users, made)
     return stopped
 
 

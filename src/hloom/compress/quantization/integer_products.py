@@ -21,7 +21,7 @@ from math import prod
 import numpy as np
 
 from hloom.compress.quantization.formats import FORMATS, NumberFormat
-from hloom.compress.quantization.insertion_point import InsertionPoint
+from hloom.compress.quantization.insertion_point import InsertionPoint, replace_node
 from hloom.compress.quantization.quantized_value import F32, SCALE, QuantizedValue
 from hloom.ir import DTYPES, Apply, DType, Graph, Module, Node, TensorType
 from hloom.ops import OPS
@@ -166,9 +166,7 @@ def write_integer_product(
     value = point.mul(value, point.broadcast(flat, result.dims, [into[1][dim] for dim in varying]))
     value = point.convert(value, result.dtype)
     if not straight_through:
-        graph.replace_uses(node, value)
-        graph.erase(node)
-        graph.rename(value, name)
+        replace_node(node, value)
         return None
     dequantized = graph.add_apply(
         node.op,
@@ -181,9 +179,7 @@ def write_integer_product(
     )
     added = point.op("subtract", value, dequantized, name=f"{name}.added")
     total = point.op("add", dequantized, added)
-    graph.replace_uses(node, total)
-    graph.erase(node)
-    graph.rename(total, name)
+    replace_node(node, total)
     return added.name
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hloom.compress.quantization.insertion_point import InsertionPoint, splat_value
+from hloom.compress.quantization.insertion_point import InsertionPoint, replace_node, splat_value
 from hloom.ir import DTYPES, Apply, Constant, Module, Node, Parameter, TensorType, Trait, node_axes
 from hloom.ops import with_trait
 from hloom.passes import dce
@@ -75,10 +75,7 @@ def _select(node: Apply) -> bool:
             row = point.op("add", held, row)
         mask = spread(point, masked.mask.predicate, type_.dims, masked.mask.into)
         made = point.op("select", mask, row, held)
-        graph, name = node.graph, node.name
-        graph.replace_uses(node, made)
-        graph.erase(node)
-        graph.rename(made, name)
+        replace_node(node, made)
         return True
     return False
 

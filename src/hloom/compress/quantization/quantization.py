@@ -135,8 +135,7 @@ class Quantization(Displayed):
         return [array for number, array in enumerate(result) if number not in gone]
 
     def carried(self, arrays: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
-        """The quantised program's arrays for the next step: those given, with the caches that a step left in `outputs`.
-        """
+        """The quantised program's arrays for the next step: those given, with the caches of a step's `outputs`."""
         result = list(arrays)
         for cache in self.caches:
             if cache.number is None or cache.output is None:

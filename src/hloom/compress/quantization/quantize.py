@@ -7,6 +7,7 @@ from collections.abc import Container, Mapping, Sequence
 from hloom.compress.quantization.arithmetic import MX_SCALE, scale_dims
 from hloom.compress.quantization.calibration import calibrate
 from hloom.compress.quantization.dequantization import add_companions, push_down, write_entry_layout
+from hloom.compress.quantization.insertion_point import first_instruction
 from hloom.compress.quantization.integer_products import (
     Product,
     QuantizedActivation,
@@ -22,7 +23,7 @@ from hloom.compress.quantization.quantized_value import F32, F64, SCALE, ZERO, Q
 from hloom.compress.quantization.recipe import Recipe, WeightFormat, read_cache_formats, read_recipe
 from hloom.compress.quantization.smoothing_recipe import smooth_for
 from hloom.compress.quantization.weights import Exclusion, Weight, choose_weights
-from hloom.ir import DTYPES, Apply, DType, Module, ModuleLike, Node, Parameter, as_module, verify
+from hloom.ir import DTYPES, Apply, DType, Module, ModuleLike, Node, as_module, verify
 from hloom.ops import PRODUCTS
 from hloom.passes import canonicalize, canonicalize_in_place, dce
 from hloom.text import HloomError
@@ -188,8 +189,7 @@ def _narrow(weights: Sequence[Weight], recipe: Recipe) -> tuple[list[QuantizedWe
     """
     made: list[QuantizedWeight] = []
     values: list[QuantizedValue] = []
-    nodes = weights[0].parameter.graph.nodes
-    first = next((node for node in nodes if not isinstance(node, Parameter)), None)
+    first = first_instruction(weights[0].parameter.graph)
     for weight in weights:
         parameter, type_ = weight.parameter, weight.type.with_layout(None)
         shape = scale_dims(type_.dims, weight.blocks)

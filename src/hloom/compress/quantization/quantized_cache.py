@@ -10,7 +10,7 @@ from hloom.compress.quantization.arithmetic import MX_SCALE, scale_dims
 from hloom.compress.quantization.cache_flow import CacheSlots, follow
 from hloom.compress.quantization.cache_rewriter import CacheRewriter
 from hloom.compress.quantization.dequantization import add_companions
-from hloom.compress.quantization.insertion_point import packed
+from hloom.compress.quantization.insertion_point import first_instruction, packed
 from hloom.compress.quantization.kv_cache import Cache, LayoutRules, find_caches
 from hloom.compress.quantization.masked_sums import select_masked_sums
 from hloom.compress.quantization.quantized_value import F32, F64, SCALE, QuantizedValue
@@ -63,7 +63,7 @@ def narrow_caches(
     slots = CacheSlots(module)
     caches, exclusions = find_caches(module, slots, wanted)
     flow = follow(slots, {cache.node: cache.layout for cache in caches}, LayoutRules())
-    first = next((node for node in module.entry.nodes if not isinstance(node, Parameter)), None)
+    first = first_instruction(module.entry)
     seeds: dict[Node, QuantizedValue] = {}
     before = {cache.node: cache.node.array_type for cache in caches}
     for cache in caches:

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from hloom.compress.quantization.dequantization import add_companions, keep, push_down, write_entry_layout
-from hloom.compress.quantization.insertion_point import InsertionPoint
+from hloom.compress.quantization.insertion_point import InsertionPoint, first_instruction
 from hloom.compress.quantization.quantized_value import F32, QuantizedValue
 from hloom.compress.quantization.weight_slices import product_dims
 from hloom.compress.quantization.weights import WeightUse
-from hloom.ir import Module, Node, Parameter
+from hloom.ir import Module, Node
 
 _NAME = "smoothing"
 
@@ -92,7 +92,7 @@ def write_scales(
 def _push(module: Module, shapes: Mapping[int, tuple[int, ...]]) -> dict[Node, QuantizedValue]:
     """Give weights a companion, and move it beside them to where they are used; by node what is there."""
     former = tuple(module.entry.parameters)
-    first = next((node for node in module.entry.nodes if not isinstance(node, Parameter)), None)
+    first = first_instruction(module.entry)
     values = []
     for number, shape in shapes.items():
         parameter = former[number]
