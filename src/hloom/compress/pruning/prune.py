@@ -13,22 +13,23 @@ from hloom.compress.pruning.masks import group_mask, model_masks, output_mask, w
 from hloom.compress.pruning.options import SPARSITY, PruningOptions
 from hloom.compress.pruning.pattern import BlockPattern, GroupPattern, Pattern, read_pattern
 from hloom.compress.pruning.scores import input_norms, magnitudes, reason_against_wanda
-from hloom.compress.pruning.weight_arrays import check_count, checked, keys_of, weight_arrays
+from hloom.compress.pruning.weight_arrays import check_count, checked, weight_arrays
 from hloom.compress.pruning.weight_matrix import MatrixDims, matrix_dims
 from hloom.compress.quantization import (
     Exclusion,
     InsertionPoint,
     KeywordsOf,
+    ParameterNames,
     WeightUse,
     check_program,
+    finish_program,
     first_instruction,
     first_of,
     read_selection,
     redirect,
     select_weights,
-    write_entry_layout,
 )
-from hloom.ir import Module, ModuleLike, Node, Parameter, TensorType, as_module, verify
+from hloom.ir import Module, ModuleLike, Node, Parameter, TensorType, as_module
 from hloom.ir import dtype as element_type
 from hloom.passes import canonicalize
 from hloom.text import Display, Displayed, DisplayTable, HloomError
@@ -114,7 +115,8 @@ class Pruning(Displayed):
         return {weight.name: weight.mask for weight in self.weights}
 
     def _convert_by_name(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        keys = keys_of(self.original, arrays, [weight.number for weight in self.weights])
+        names = ParameterNames(self.original.entry.parameters)
+        keys = names.keys(arrays, [weight.number for weight in self.weights])
         result = dict(arrays)
         for weight in self.weights:
             key = keys[weight.number]
@@ -293,9 +295,7 @@ def _with_masks(module: Module, weights: Sequence[PrunedWeight]) -> tuple[Module
         )
     for weight in made:
         _select(former[weight.number], entry.parameters[weight.mask_number or 0], weight.type)
-    write_entry_layout(copy, former)
-    copy.attributes = copy.attributes.changed(is_scheduled=None)
-    verify(copy)
+    finish_program(copy, former)
     return copy, made
 
 

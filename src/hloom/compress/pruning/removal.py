@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hloom.compress.pruning.dimension_dependency import LeafDim, OperandDim, convolution_groups
-from hloom.compress.quantization import InsertionPoint, write_entry_layout
+from hloom.compress.quantization import InsertionPoint, finish_program
 from hloom.distribute.propagation import DataflowGraph
 from hloom.ir import (
     Apply,
@@ -27,7 +27,6 @@ from hloom.ir import (
     Type,
     literal_of,
     map_leaves,
-    verify,
 )
 
 Kept = Mapping[LeafDim, np.ndarray]
@@ -65,9 +64,7 @@ def remove_positions(
         _cut_operand(node, operand_index, dims)
     for node, count in grouped.items():
         node.graph.set_attributes(node, node.attributes.changed(**_group_counts(node, *count)))
-    write_entry_layout(module, former)
-    module.attributes = module.attributes.changed(is_scheduled=None)
-    verify(module)
+    finish_program(module, former)
 
 
 def _retype(node: Node, dataflow: DataflowGraph, kept: Kept) -> None:

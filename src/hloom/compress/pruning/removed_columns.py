@@ -112,5 +112,5 @@ class RemovedColumns:
                 operands.append(made[columns[number]])
                 continue
             dim = operand_dims(equation, equation.rule.results, at.dim).get(number)
-            operands.append(operand if dim is None or node.opcode == "reshape" else writer.cut(operand, dim, 0, 1))
+            operands.append(operand if dim is None else writer.cut(operand, dim, 0, 1))
         return writer.op(node.opcode, *operands, type=type_, **node.attributes)

@@ -17,6 +17,8 @@ from hloom.compress.quantization import (
     ProductReport,
     compare_outputs,
     compare_products,
+    numbered,
+    plain_fields,
     product_reports,
     random_weights,
 )
@@ -72,21 +74,11 @@ class PruningReport:
                 for weight in self.pruning.weights
             ],
             "products": [
-                {
-                    "name": product.name,
-                    "opcode": product.opcode,
-                    "weights": list(product.weights),
-                    "flops": [product.flops[0], self.kept_flops[product.name]],
-                    "bytes": list(product.bytes),
-                    "seconds": list(product.seconds),
-                    **({} if product.noise is None else product.noise.to_json()),
-                }
+                {**product.to_json(), "flops": [product.flops[0], self.kept_flops[product.name]]}
                 for product in self.products
             ],
-            "outputs": None
-            if self.outputs is None
-            else [{"number": number, **noise.to_json()} for number, noise in enumerate(self.outputs)],
-            "exclusions": [{"name": left.name, "reason": left.reason} for left in self.pruning.exclusions],
+            "outputs": numbered(self.outputs),
+            "exclusions": [plain_fields(left) for left in self.pruning.exclusions],
             "weight_bytes": list(self.weight_bytes),
             "seconds": list(self.seconds),
         }

@@ -8,7 +8,7 @@ from typing import Any
 
 from hloom.analysis import DEFAULT_DEVICE, leaf_bytes
 from hloom.compress.pruning.structured import StructuredPruning
-from hloom.compress.quantization import Noise, ProductReport, compare_outputs, product_reports
+from hloom.compress.quantization import Noise, ProductReport, compare_outputs, numbered, plain_fields, product_reports
 from hloom.ir import TensorType
 from hloom.ops import PRODUCTS
 from hloom.passes import canonicalize
@@ -46,7 +46,7 @@ class StructureReport:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; infinite ratios are null."""
-        outputs = list(zip(self.outputs or (), self.zeroed or (), strict=True))
+        outputs = numbered(self.outputs)
         return {
             "device": self.device,
             "axes": [
@@ -78,22 +78,15 @@ class StructureReport:
                 for weight in self.weights
             ],
             "products": [
-                {
-                    "name": product.name,
-                    "opcode": product.opcode,
-                    "flops": list(product.flops),
-                    "bytes": list(product.bytes),
-                    "seconds": list(product.seconds),
-                }
+                {name: value for name, value in product.to_json().items() if name != "weights"}
                 for product in self.products
             ],
-            "outputs": None
-            if self.outputs is None
-            else [
-                {"number": number, **noise.to_json(), "with_zeros": zeros.to_json()}
-                for number, (noise, zeros) in enumerate(outputs)
+            "outputs": outputs
+            and [
+                {**record, "with_zeros": zeros.to_json()}
+                for record, zeros in zip(outputs, self.zeroed or (), strict=True)
             ],
-            "exclusions": [{"name": left.name, "reason": left.reason} for left in self.pruning.exclusions],
+            "exclusions": [plain_fields(left) for left in self.pruning.exclusions],
             "weight_bytes": list(self.weight_bytes),
             "seconds": list(self.seconds),
         }

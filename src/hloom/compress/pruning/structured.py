@@ -18,7 +18,7 @@ from hloom.compress.pruning.removed_values import Removed, missed_terms, removed
 from hloom.compress.pruning.scores import magnitudes
 from hloom.compress.pruning.separation import separate_uses
 from hloom.compress.pruning.stacked_layers import StackedLayers, stacked_layers
-from hloom.compress.pruning.weight_arrays import check_count, checked, keys_of
+from hloom.compress.pruning.weight_arrays import check_count, checked
 from hloom.compress.pruning.weight_matrix import matrix_dims
 from hloom.compress.quantization import (
     Exclusion,
@@ -108,7 +108,7 @@ class StructuredPruning(Displayed):
                 layer_dim = axis.layer_dims.get((name, dim))
                 cuts.setdefault(parameters[name].number, []).append((dim, positions, layer_dim))
         if isinstance(arrays, Mapping):
-            keys: Mapping[int, Any] = keys_of(self.original, arrays, cuts)
+            keys: Mapping[int, Any] = ParameterNames(self.original.entry.parameters).keys(arrays, cuts)
             result: Any = dict(arrays)
         else:
             result = list(arrays)
@@ -377,7 +377,7 @@ def _named(module: Module, weights: Mapping[str, Any]) -> dict[int, np.ndarray]:
     """By number the arrays that are given for parameters of a module, checked."""
     names = ParameterNames(module.entry.parameters)
     numbers = [parameter.number for key in weights if (parameter := names.get(key)) is not None]
-    keys = keys_of(module, weights, numbers)
+    keys = names.keys(weights, numbers)
     parameters = module.entry.parameters
     arrays = {number: np.asarray(weights[key]) for number, key in keys.items()}
     return {number: checked(parameters[number], array) for number, array in arrays.items()}

@@ -15,6 +15,8 @@ from hloom.compress.quantization.accuracy import compare_outputs as compare_outp
 from hloom.compress.quantization.accuracy import compare_products as compare_products
 from hloom.compress.quantization.accuracy import compare_steps as compare_steps
 from hloom.compress.quantization.accuracy import inputs_by_any_name as inputs_by_any_name
+from hloom.compress.quantization.accuracy import numbered as numbered
+from hloom.compress.quantization.accuracy import plain_fields as plain_fields
 from hloom.compress.quantization.accuracy import product_reports as product_reports
 from hloom.compress.quantization.accuracy import random_arrays as random_arrays
 from hloom.compress.quantization.accuracy import random_weights as random_weights
@@ -26,7 +28,7 @@ from hloom.compress.quantization.calibration import PERCENTILE as PERCENTILE
 from hloom.compress.quantization.checkpoint import check_suffix as check_suffix
 from hloom.compress.quantization.checkpoint import load_checkpoint as load_checkpoint
 from hloom.compress.quantization.checkpoint import save_checkpoint as save_checkpoint
-from hloom.compress.quantization.dequantization import write_entry_layout as write_entry_layout
+from hloom.compress.quantization.dequantization import finish_program as finish_program
 from hloom.compress.quantization.fake_quantization import FakeQuantization as FakeQuantization
 from hloom.compress.quantization.fake_quantization import fake_quantize as fake_quantize
 from hloom.compress.quantization.formats import FORMATS as FORMATS
@@ -48,6 +50,7 @@ from hloom.compress.quantization.options import KeywordsOf as KeywordsOf
 from hloom.compress.quantization.options import QuantizationOptions as QuantizationOptions
 from hloom.compress.quantization.options import SelectionOptions as SelectionOptions
 from hloom.compress.quantization.parameter_names import ParameterNames as ParameterNames
+from hloom.compress.quantization.parameter_names import checked_array as checked_array
 from hloom.compress.quantization.quantization import Quantization as Quantization
 from hloom.compress.quantization.quantization import QuantizedWeight as QuantizedWeight
 from hloom.compress.quantization.quantize import check_program as check_program

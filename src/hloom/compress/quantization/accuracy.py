@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ import numpy as np
 from hloom.analysis import DEFAULT_DEVICE, Roofline, Timing, roofline
 from hloom.compress.quantization.noise import Noise
 from hloom.compress.quantization.parameter_names import ParameterNames
-from hloom.compress.quantization.quantization import Quantization
+from hloom.compress.quantization.quantization import Quantization, QuantizedWeight
+from hloom.compress.quantization.quantized_cache import QuantizedCache
 from hloom.evaluator import Value, evaluate, inputs_in_order
 from hloom.ir import Graph, Module, Node, TensorType, reachable
 from hloom.ops import PRODUCTS
@@ -26,6 +27,17 @@ from hloom.text import HloomError
 
 MOST_BYTES = 2 << 30
 """The maximum number of bytes of products to hold for comparison."""
+
+
+def plain_fields(record: Any) -> dict[str, Any]:
+    """The fields of a dataclass as JSON has them, tuples as lists."""
+    values = {field.name: getattr(record, field.name) for field in fields(record)}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+def numbered(noises: Sequence[Noise] | None) -> list[dict[str, Any]] | None:
+    """The noise of each output, with its number; None where nothing was run."""
+    return None if noises is None else [{"number": n, **noise.to_json()} for n, noise in enumerate(noises)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +54,12 @@ class ProductReport:
     bytes: tuple[int, int]
     seconds: tuple[float, float]
     noise: Noise | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; infinite ratios are null."""
+        values = plain_fields(self)
+        noise = values.pop("noise")
+        return values if noise is None else {**values, **noise.to_json()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,69 +94,36 @@ class QuantizationReport:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; infinite ratios are null."""
+        made = self.quantization
         return {
-            "format": str(self.quantization.recipe),
+            "format": str(made.recipe),
             "device": self.device,
-            "weights": [
-                {
-                    "name": weight.name,
-                    "type": str(weight.type),
-                    "quantized_type": str(weight.quantized_type.with_layout(None)),
-                    "format": str(weight.format),
-                    "blocks": list(weight.blocks),
-                    "bytes": [weight.bytes_before, weight.bytes_after],
-                    "used_by": list(weight.uses),
-                }
-                for weight in self.quantization.weights
-            ],
-            "products": [
-                {
-                    "name": product.name,
-                    "opcode": product.opcode,
-                    "weights": list(product.weights),
-                    "flops": list(product.flops),
-                    "bytes": list(product.bytes),
-                    "seconds": list(product.seconds),
-                    **({} if product.noise is None else product.noise.to_json()),
-                }
-                for product in self.products
-            ],
-            "outputs": None
-            if self.outputs is None
-            else [{"number": number, **noise.to_json()} for number, noise in enumerate(self.outputs)],
-            "smoothed": [
-                {
-                    "name": smoothed.name,
-                    "readers": list(smoothed.readers),
-                    "weights": list(smoothed.weights),
-                    "alpha": smoothed.alpha,
-                    "folded": list(smoothed.folded),
-                    "errors": None if smoothed.errors is None else list(smoothed.errors),
-                }
-                for smoothed in (self.quantization.smoothing.activations if self.quantization.smoothing else ())
-            ],
-            "exclusions": [{"name": left.name, "reason": left.reason} for left in self.quantization.exclusions],
+            "weights": [_narrow_to_json(weight) for weight in made.weights],
+            "products": [product.to_json() for product in self.products],
+            "outputs": numbered(self.outputs),
+            "smoothed": [plain_fields(one) for one in (made.smoothing.activations if made.smoothing else ())],
+            "exclusions": [plain_fields(left) for left in made.exclusions],
             "caches": [
-                {
-                    "name": cache.name,
-                    "output": cache.output,
-                    "type": str(cache.type),
-                    "quantized_type": str(cache.quantized_type.with_layout(None)),
-                    "format": str(cache.format),
-                    "blocks": list(cache.blocks),
-                    "bytes": [cache.bytes_before, cache.bytes_after],
-                    "written_by": list(cache.writes),
-                    "used_by": list(cache.uses),
-                }
-                for cache in self.quantization.caches
+                {**_narrow_to_json(cache), "output": cache.output, "written_by": list(cache.writes)}
+                for cache in made.caches
             ],
-            "steps": [
-                [{"number": number, **noise.to_json()} for number, noise in enumerate(step)] for step in self.steps
-            ],
+            "steps": [numbered(step) for step in self.steps],
             "cache_bytes": list(self.cache_bytes),
             "weight_bytes": list(self.weight_bytes),
             "seconds": list(self.seconds),
         }
+
+
+def _narrow_to_json(narrow: QuantizedWeight | QuantizedCache) -> dict[str, Any]:
+    return {
+        "name": narrow.name,
+        "type": str(narrow.type),
+        "quantized_type": str(narrow.quantized_type.with_layout(None)),
+        "format": str(narrow.format),
+        "blocks": list(narrow.blocks),
+        "bytes": [narrow.bytes_before, narrow.bytes_after],
+        "used_by": list(narrow.uses),
+    }
 
 
 def report(
@@ -189,11 +174,7 @@ def compare_steps(quantization: Quantization, steps: Sequence[Sequence[Any]]) ->
             converted = quantization.carried(converted, after)
         before = run(quantization.original, given).outputs
         after = run(quantization.module, converted).outputs
-        noises: list[Noise] = []
-        for one, other in zip(before, quantization.restored(after), strict=True):
-            noises.append(Noise())
-            noises[-1].add(one, other)
-        compared.append(tuple(noises))
+        compared.append(Noise.of(before, quantization.restored(after)))
     return tuple(compared)
 
 
@@ -254,13 +235,7 @@ def compare_outputs(
     original: Module, inputs: Sequence[Any], quantized: Module, converted: Sequence[Any]
 ) -> tuple[Noise, ...]:
     """The outputs of both programs, compared; XLA computes them."""
-    noises: list[Noise] = []
-    before, after = run(original, list(inputs)).outputs, run(quantized, list(converted)).outputs
-    for one, other in zip(before, after, strict=True):
-        noise = Noise()
-        noise.add(one, other)
-        noises.append(noise)
-    return tuple(noises)
+    return Noise.of(run(original, list(inputs)).outputs, run(quantized, list(converted)).outputs)
 
 
 def compare_products(

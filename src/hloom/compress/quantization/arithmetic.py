@@ -17,11 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hloom.compress.quantization.formats import NumberFormat
-from hloom.ir import dtype
+from hloom.compress.quantization.formats import MX_SCALE, NumberFormat
 from hloom.text import HloomError
 
-MX_SCALE = dtype("f8e8m0fnu")
 _CLIPPED_LEVELS = (0.5, 1.0, 1.5)
 """Levels by which a block's maximum magnitude may exceed the range, for formats of fewer than 8 bits."""
 _LEAST_EXPONENT = -126  # below it XLA's CPU client flushes f32 to zero

@@ -25,6 +25,7 @@ from hloom.ir import (
     Type,
     default_layout,
     map_leaves,
+    verify,
     without_layout,
 )
 from hloom.ops import OPS
@@ -236,6 +237,13 @@ def _tested(element: Apply, value: QuantizedValue, width: int) -> dict[str, Node
         name: graph.add_apply(OPS["get-tuple-element"], [state], companion.type, {"index": index}, before=element)
         for index, (name, companion) in enumerate(value.companions.items(), width)
     }
+
+
+def finish_program(module: Module, former: tuple[Parameter, ...]) -> None:
+    """Make the header fit a program that was rewritten, and verify it; `former` are the parameters that there were."""
+    write_entry_layout(module, former)
+    module.attributes = module.attributes.changed(is_scheduled=None)
+    verify(module)
 
 
 def write_entry_layout(module: Module, former: tuple[Parameter, ...]) -> None:

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from hloom.compress.quantization.arithmetic import with_scale
-from hloom.compress.quantization.dequantization import write_entry_layout
-from hloom.compress.quantization.formats import NumberFormat
+from hloom.compress.quantization.dequantization import finish_program
+from hloom.compress.quantization.formats import NumberFormat, wide_type
 from hloom.compress.quantization.insertion_point import (
     InsertionPoint,
     first_instruction,
@@ -29,12 +29,12 @@ from hloom.compress.quantization.insertion_point import (
 from hloom.compress.quantization.integer_products import (
     QuantizedActivation,
     activation_steps,
-    add_maximum,
     round_steps,
 )
-from hloom.compress.quantization.quantization import Quantization, QuantizedWeight, checked_weight
-from hloom.compress.quantization.quantized_value import F32, F64, SCALE, ZERO, stretch
-from hloom.ir import Graph, Module, Node, Parameter, verify
+from hloom.compress.quantization.parameter_names import checked_array
+from hloom.compress.quantization.quantization import Quantization, QuantizedWeight
+from hloom.compress.quantization.quantized_value import F32, SCALE, ZERO, stretch
+from hloom.ir import Graph, Module, Node, Parameter
 from hloom.passes import canonicalize_in_place
 from hloom.text import HloomError
 
@@ -71,7 +71,7 @@ class FakeQuantization:
             )
         result = list(arrays)
         for weight in self.quantization.weights:
-            wide = checked_weight(weight, arrays[weight.number]).astype(np.float64)
+            wide = checked_array(weight.name, weight.type, arrays[weight.number]).astype(np.float64)
             if not np.isfinite(wide).all():
                 raise HloomError(f"{weight.name} cannot be quantised: some of its values are NaN or infinite")
             scale = np.asarray(arrays[weight.companions[SCALE]])
@@ -99,13 +99,8 @@ def fake_quantize(quantization: Quantization) -> FakeQuantization:
     companions = [_add_companions(module.entry, weight, first) for weight in quantization.weights]
     for weight, held in zip(quantization.weights, companions, strict=True):
         stops.append(_round_weight(module.entry.parameters[weight.number], weight, held))
-    maximum = add_maximum(module) if quantization.activations else None
-    for activation in quantization.activations:
-        assert maximum is not None, "there are activations"
-        stops.append(_round_activation(module, activation, maximum))
-    write_entry_layout(module, former)
-    module.attributes = module.attributes.changed(is_scheduled=None)
-    verify(module)
+    stops += [_round_activation(module, activation) for activation in quantization.activations]
+    finish_program(module, former)
     return FakeQuantization(module, tuple(stops), quantization)
 
 
@@ -125,7 +120,7 @@ def _round_weight(parameter: Parameter, weight: QuantizedWeight, companions: Map
     """Round a weight for all that reads it; the name of what is stopped."""
     users = tuple(parameter.users)
     point, type_ = InsertionPoint(parameter.graph, first_of(users)), parameter.array_type.with_layout(None)
-    wide = F64 if type_.dtype is F64 else F32
+    wide = wide_type(type_.dtype)
     scale = stretch(point, point.convert(companions[SCALE], wide), type_.dims, weight.blocks)
     steps = point.div(point.convert(parameter, wide), scale)
     zero = None
@@ -162,7 +157,7 @@ def _clamped(point: InsertionPoint, node: Node, low: float, high: float) -> Node
     return point.op("clamp", point.constant(low, element), node, point.constant(high, element))
 
 
-def _round_activation(module: Module, activation: QuantizedActivation, maximum: Graph) -> str:
+def _round_activation(module: Module, activation: QuantizedActivation) -> str:
     """Round an operand of a product to what its format holds; the name of what is stopped."""
     node = module[activation.computation][activation.product]
     operand = node.operands[activation.operand_index]
@@ -170,7 +165,7 @@ def _round_activation(module: Module, activation: QuantizedActivation, maximum: 
     wide = point.convert(operand, F32)
     dims = wide.array_type.dims
     form = activation.format
-    steps, scale = activation_steps(point, wide, summed, activation.clip, maximum, form)
+    steps, scale = activation_steps(point, wide, summed, activation.clip, form)
     name = f"{activation.product}.rounding"
     if activation.clip is None:
         kept = [dim for dim in range(len(dims)) if dim not in summed]

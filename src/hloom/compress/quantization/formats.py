@@ -15,6 +15,7 @@ import numpy as np
 from hloom.ir import DType, dtype
 from hloom.text import HloomError
 
+MX_SCALE = dtype("f8e8m0fnu")
 MX_GROUP = 32
 """Elements per scale in the MX formats."""
 
@@ -51,10 +52,19 @@ class NumberFormat:
         exponents = np.frexp(np.maximum(np.abs(numbers), float(limits.smallest_normal)))[1] - 1
         return np.exp2(exponents.astype(np.float64) - limits.nmant)
 
+    def scale_type(self, element: DType) -> DType:
+        """The element type of the scales of values of an element type."""
+        return MX_SCALE if self.is_block_scaled else wide_type(element)
+
     @property
     def integer_range(self) -> tuple[int, int]:
         """The minimum and the maximum integer."""
         return -(1 << (self.dtype.bits - 1)), (1 << (self.dtype.bits - 1)) - 1
+
+
+def wide_type(element: DType) -> DType:
+    """The element type in which programs scale and round: f64 for values of f64, else f32."""
+    return element if element.name == "f64" else dtype("f32")
 
 
 _ROWS = (

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from hloom.autodiff import Emitter
+from hloom.autodiff import Emitter, add_reducer
 from hloom.ir import (
     DTYPES,
     Apply,
+    DType,
     Graph,
     Layout,
     Node,
@@ -19,7 +20,7 @@ from hloom.ir import (
     Type,
     default_layout,
 )
-from hloom.ops import splat_number
+from hloom.ops import reducer_of, splat_number
 
 
 def splat_value(node: Node) -> float | None:
@@ -100,3 +101,16 @@ class InsertionPoint(Emitter):
             index_vector_dim=1,
             slice_sizes=tuple(1 if at == dim else size for at, size in enumerate(dims)),
         )
+
+    def maximum(self, magnitudes: Node, dimensions: Sequence[int]) -> Node:
+        """The greatest element along dimensions, or 0."""
+        element = magnitudes.array_type.dtype
+        zero = self.constant(0.0, element)
+        reducer = self.reducer("maximum", element)
+        return self.op("reduce", magnitudes, zero, dimensions=tuple(dimensions), to_apply=reducer)
+
+    def _reducer(self, opcode: str, element: DType) -> Graph:
+        module, name = self.graph.module, f"{opcode}_{element}"
+        if name in module and reducer_of(module[name]) == opcode:
+            return module[name]
+        return add_reducer(module, module.unique_graph_name(name), opcode, element)

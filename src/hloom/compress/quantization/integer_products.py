@@ -23,7 +23,7 @@ import numpy as np
 from hloom.compress.quantization.formats import FORMATS, NumberFormat
 from hloom.compress.quantization.insertion_point import InsertionPoint, replace_node
 from hloom.compress.quantization.quantized_value import F32, SCALE, QuantizedValue
-from hloom.ir import DTYPES, Apply, DType, Graph, Module, Node, TensorType
+from hloom.ir import DTYPES, Apply, DType, Node, TensorType
 from hloom.ops import OPS
 
 _INTEGERS = FORMATS["int8"]
@@ -124,12 +124,10 @@ def reason_against(product: Product) -> str | None:
     return None
 
 
-def write_integer_product(
-    product: Product, clip: float | None, maximum: Graph, *, straight_through: bool = False
-) -> str | None:
+def write_integer_product(product: Product, clip: float | None, *, straight_through: bool = False) -> str | None:
     """Compute a product on integers, or fp8; `clip` is the maximum activation, or None to find it in the program.
 
-    `maximum` is a computation of two f32. With `straight_through` the original product stays, and the quantisation
+    With `straight_through` the original product stays, and the quantisation
     error added to it is a separate instruction, whose name is returned: treating it as a constant gives the original's
     derivative.
     """
@@ -139,7 +137,7 @@ def write_integer_product(
     activation = point.convert(node.operands[product.activation_index], F32)
     kept = [dim for dim in range(activation.array_type.rank) if dim not in summed]
     form = product.activation_format
-    steps, scale = activation_steps(point, activation, summed, clip, maximum, form)
+    steps, scale = activation_steps(point, activation, summed, clip, form)
     operands: list[Node] = [point.convert(_clamped_steps(point, steps, form), form.dtype)] * 2
     operands[product.weight_index] = point.convert(product.weight.node, form.dtype)
     result = node.array_type
@@ -188,7 +186,6 @@ def activation_steps(
     activation: Node,
     summed: Sequence[int],
     clip: float | None,
-    maximum: Graph,
     form: NumberFormat,
 ) -> tuple[Node, Node]:
     """An activation of f32 over its scale, and the scale: a scalar, or found for what is not summed."""
@@ -198,11 +195,8 @@ def activation_steps(
         scale = point.constant(float(constant), F32)
         return point.mul(activation, point.constant(float(np.float32(1) / constant), type_)), scale
     kept = [dim for dim in range(type_.rank) if dim not in summed]
-    zero = point.constant(0.0, F32)
     magnitudes = point.op("abs", activation)
-    greatest = (
-        point.op("reduce", magnitudes, zero, dimensions=tuple(summed), to_apply=maximum) if summed else magnitudes
-    )
+    greatest = point.maximum(magnitudes, summed) if summed else magnitudes
     share = point.mul(greatest, point.constant(1 / form.largest, greatest.array_type))
     scale = point.op("maximum", share, point.constant(float(np.finfo(np.float32).tiny), share.array_type))
     return point.div(activation, point.broadcast(scale, type_.dims, kept)), scale
@@ -224,15 +218,6 @@ def _clamped_steps(point: InsertionPoint, steps: Node, form: NumberFormat) -> No
 def static_scale(clip: float, form: NumberFormat = _INTEGERS) -> np.float32:
     """The scale of activations that are clipped at a magnitude; 1 where all are zero."""
     return np.float32(max(clip / form.largest, np.finfo(np.float32).tiny)) if clip else np.float32(1)
-
-
-def add_maximum(module: Module) -> Graph:
-    """A computation that yields the greater of two f32."""
-    graph = module.add_graph("greater")
-    scalar = TensorType(F32)
-    both = [graph.add_parameter(scalar, name) for name in ("a", "b")]
-    graph.set_output(graph.add_apply(OPS["maximum"], both, scalar, {}, "greater"))
-    return graph
 
 
 def _result_dims(product: Product) -> tuple[dict[int, int], dict[int, int]]:

@@ -6,6 +6,7 @@ The signal-to-noise ratio is 10 log10(sum |x|^2 / sum |x - x'|^2), in decibels; 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +34,15 @@ class Noise:
         self.signal += float(np.sum(np.abs(np.where(np.isfinite(one), one, 0)) ** 2))
         self.noise += float(np.sum(np.where(np.isnan(difference), math.inf, difference) ** 2))
         self.greatest = max(self.greatest, float(np.max(difference, initial=0.0)))
+
+    @classmethod
+    def of(cls, original: Iterable[np.ndarray], quantized: Iterable[np.ndarray]) -> tuple[Noise, ...]:
+        """The noise of each of some arrays."""
+        noises: list[Noise] = []
+        for one, other in zip(original, quantized, strict=True):
+            noises.append(cls())
+            noises[-1].add(one, other)
+        return tuple(noises)
 
     @property
     def error(self) -> float:

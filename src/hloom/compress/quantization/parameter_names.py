@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import numpy as np
 
 from hloom.analysis import pytree_path
-from hloom.ir import Node, Parameter
+from hloom.ir import Node, Parameter, TensorType
 from hloom.text import HloomError, names_meant, near_names
 
 _MOST_CHARACTERS = 1000
@@ -54,7 +57,8 @@ class ParameterNames:
 
     def __init__(self, parameters: Iterable[Parameter]) -> None:
         self._by_name: dict[str, list[Parameter]] = {}
-        for parameter in parameters:
+        self._by_number = {parameter.number: parameter for parameter in parameters}
+        for parameter in self._by_number.values():
             for name in names_of(parameter):
                 self._by_name.setdefault(name, []).append(parameter)
 
@@ -78,6 +82,37 @@ class ParameterNames:
             raise HloomError(f"the program has no parameter '{name}'", hint=near_names(str(name), self._by_name))
         return parameter
 
+    def keys(
+        self, arrays: Iterable[str], numbers: Collection[int], needed: Iterable[int] | None = None
+    ) -> dict[int, str]:
+        """By number the keys of the arrays for the parameters of some numbers.
+
+        Raises HloomError where one is named twice, or a `needed` one (by default all) is missing.
+        """
+        keys: dict[int, str] = {}
+        for key in arrays:
+            parameter = self.get(key)
+            if parameter is None or parameter.number not in numbers:
+                continue
+            if parameter.number in keys:
+                raise HloomError(f"'{keys[parameter.number]}' and '{key}' both name the parameter {parameter.name}")
+            keys[parameter.number] = key
+        missing = [self._by_number[n].name for n in (numbers if needed is None else needed) if n not in keys]
+        if missing:
+            raise HloomError(
+                f"there is no array for {', '.join(missing[:5])}{', ...' if len(missing) > 5 else ''}",
+                hint=near_names(missing[0], arrays) or "arrays are named as parameters are, or by their paths",
+            )
+        return keys
+
     def all(self, names: Sequence[str | int]) -> list[Parameter]:
         """The parameters of some names."""
         return [self[name] for name in names]
+
+
+def checked_array(name: str, type_: TensorType, array: Any) -> np.ndarray:
+    """A parameter's array; raises HloomError if it has another shape or type."""
+    values = np.asarray(array)
+    if values.shape != type_.dims or values.dtype != type_.dtype.numpy:
+        raise HloomError(f"{name} is {values.dtype}[{','.join(map(str, values.shape))}], the program takes {type_}")
+    return values

@@ -11,7 +11,7 @@ import numpy as np
 from hloom.analysis import leaf_bytes
 from hloom.compress.quantization.arithmetic import QuantizedArray, quantize_array
 from hloom.compress.quantization.integer_products import QuantizedActivation
-from hloom.compress.quantization.parameter_names import ParameterNames
+from hloom.compress.quantization.parameter_names import ParameterNames, checked_array
 from hloom.compress.quantization.quantized_cache import QuantizedCache
 from hloom.compress.quantization.quantized_value import SCALE
 from hloom.compress.quantization.recipe import Recipe, WeightFormat
@@ -147,7 +147,7 @@ class Quantization(Displayed):
 
     def quantized(self, weight: QuantizedWeight | QuantizedCache, array: Any) -> QuantizedArray:
         """One weight's array, or a cache's, as `base` takes it, in its narrow type."""
-        values = checked_weight(weight, array)
+        values = checked_array(weight.name, weight.type, array)
         nearest = quantize_array(
             values,
             weight.format.number_format,
@@ -172,43 +172,24 @@ class Quantization(Displayed):
     def _convert_by_name(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
         names = ParameterNames(self.original.entry.parameters)
         weights = {weight.number: weight for weight in (*self.weights, *self.caches) if weight.number is not None}
+        keys = names.keys(arrays, weights, [weight.number for weight in self.weights])
+        by_key = {key: weights[number] for number, key in keys.items()}
         result: dict[str, Any] = {}
-        converted: dict[int, str] = {}
         for key, array in arrays.items():
             parameter = names.get(key)
             if parameter is not None and self.smoothing is not None:
                 array = self.smoothing.scaled(parameter.number, array)
-            weight = None if parameter is None else weights.get(parameter.number)
+            weight = by_key.get(key)
             if weight is None:
                 result[key] = array
                 continue
-            assert weight.number is not None, "it is a parameter"
-            if weight.number in converted:
-                raise HloomError(f"'{converted[weight.number]}' and '{key}' both name the parameter {weight.name}")
-            converted[weight.number] = key
             made = self.quantized(weight, array)
             result[key] = made.values
             for name in weight.companions:
                 result[f"{key}.{name}"] = companion_of(made, name)
-        missing = [weight.name for weight in self.weights if weight.number not in converted]
-        if missing:
-            raise HloomError(
-                f"there is no array for {', '.join(missing[:5])}{', ...' if len(missing) > 5 else ''}",
-                hint=f"arrays are named as parameters are, or by their paths; there are {', '.join([*arrays][:5])}",
-            )
         if self.smoothing is not None:
             result |= dict(self.smoothing.added)
         return result
-
-
-def checked_weight(weight: QuantizedWeight | QuantizedCache, array: Any) -> np.ndarray:
-    """A weight's array; raises HloomError if it has another shape or type."""
-    values = np.asarray(array)
-    if values.shape != weight.type.dims or values.dtype != weight.type.dtype.numpy:
-        raise HloomError(
-            f"{weight.name} is {values.dtype}[{','.join(map(str, values.shape))}], the program takes {weight.type}"
-        )
-    return values
 
 
 def companion_of(array: QuantizedArray, name: str) -> np.ndarray:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 
-from hloom.compress.quantization.arithmetic import MX_SCALE, scale_dims
+from hloom.compress.quantization.arithmetic import scale_dims
 from hloom.compress.quantization.calibration import calibrate
-from hloom.compress.quantization.dequantization import add_companions, push_down, write_entry_layout
+from hloom.compress.quantization.dequantization import add_companions, finish_program, push_down
 from hloom.compress.quantization.insertion_point import first_instruction
 from hloom.compress.quantization.integer_products import (
     Product,
     QuantizedActivation,
-    add_maximum,
     product_of,
     reason_against,
     write_integer_product,
@@ -19,11 +18,11 @@ from hloom.compress.quantization.integer_products import (
 from hloom.compress.quantization.options import KeywordsOf, QuantizationOptions
 from hloom.compress.quantization.quantization import Quantization, QuantizedWeight
 from hloom.compress.quantization.quantized_cache import QuantizedCache, narrow_caches
-from hloom.compress.quantization.quantized_value import F32, F64, SCALE, ZERO, QuantizedValue
-from hloom.compress.quantization.recipe import Recipe, WeightFormat, read_cache_formats, read_recipe
+from hloom.compress.quantization.quantized_value import SCALE, ZERO, QuantizedValue
+from hloom.compress.quantization.recipe import Recipe, read_cache_formats, read_recipe
 from hloom.compress.quantization.smoothing_recipe import smooth_for
 from hloom.compress.quantization.weights import Exclusion, Weight, choose_weights
-from hloom.ir import DTYPES, Apply, DType, Module, ModuleLike, Node, as_module, verify
+from hloom.ir import Apply, Module, ModuleLike, Node, as_module, verify
 from hloom.ops import PRODUCTS
 from hloom.passes import canonicalize, canonicalize_in_place, dce
 from hloom.text import HloomError
@@ -100,15 +99,12 @@ def quantize_with(module: Module, options: QuantizationOptions) -> Quantization:
                 for key, product in zip(keys, products, strict=True)
             ]
         quantized = [product.quantized_activation(clip) for product, clip in zip(products, clips, strict=True)]
-        maximum = add_maximum(copy)
         for product, clip in zip(products, clips, strict=True):
-            added = write_integer_product(product, clip, maximum, straight_through=options.straight_through)
+            added = write_integer_product(product, clip, straight_through=options.straight_through)
             stops += () if added is None else (added,)
         dce(copy)
         exclusions += reasons
-    write_entry_layout(copy, former)
-    copy.attributes = copy.attributes.changed(is_scheduled=None)
-    verify(copy)
+    finish_program(copy, former)
     if smoothed is not None:
         exclusions += smoothed.exclusions
     return Quantization(
@@ -193,7 +189,7 @@ def _narrow(weights: Sequence[Weight], recipe: Recipe) -> tuple[list[QuantizedWe
     for weight in weights:
         parameter, type_ = weight.parameter, weight.type.with_layout(None)
         shape = scale_dims(type_.dims, weight.blocks)
-        wanted = {SCALE: (scale_type(weight.format, type_.dtype), shape)}
+        wanted = {SCALE: (weight.format.number_format.scale_type(type_.dtype), shape)}
         if not recipe.is_symmetric:
             wanted[ZERO] = (weight.format.number_format.dtype, shape)
         companions = add_companions(parameter, weight.format.number_format.dtype, wanted, first)
@@ -216,10 +212,3 @@ def _narrow(weights: Sequence[Weight], recipe: Recipe) -> tuple[list[QuantizedWe
     for value in values:
         dequantized |= push_down(value)
     return made, dequantized
-
-
-def scale_type(form: WeightFormat, element: DType) -> DType:
-    """The element type of a weight's scales."""
-    if form.number_format.is_block_scaled:
-        return MX_SCALE
-    return F64 if element is DTYPES["f64"] else F32

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hloom.analysis import leaf_bytes
-from hloom.compress.quantization.arithmetic import MX_SCALE, scale_dims
+from hloom.compress.quantization.arithmetic import scale_dims
 from hloom.compress.quantization.cache_flow import CacheSlots, follow
 from hloom.compress.quantization.cache_rewriter import CacheRewriter
 from hloom.compress.quantization.dequantization import add_companions
 from hloom.compress.quantization.insertion_point import first_instruction, packed
 from hloom.compress.quantization.kv_cache import Cache, LayoutRules, find_caches
 from hloom.compress.quantization.masked_sums import select_masked_sums
-from hloom.compress.quantization.quantized_value import F32, F64, SCALE, QuantizedValue
+from hloom.compress.quantization.quantized_value import SCALE, QuantizedValue
 from hloom.compress.quantization.recipe import WeightFormat
 from hloom.compress.quantization.weights import Exclusion
-from hloom.ir import DType, InputOutputAlias, Module, Node, Parameter, TensorType
+from hloom.ir import InputOutputAlias, Module, Node, Parameter, TensorType
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def narrow_caches(
         if not isinstance(node, Parameter) or node.graph is not module.entry:
             continue
         shape = scale_dims(type_.dims, layout.blocks)
-        wanted_companions = {SCALE: (_scale_type(layout.format, type_), shape)}
+        wanted_companions = {SCALE: (layout.format.number_format.scale_type(type_.dtype), shape)}
         companions = add_companions(node, layout.format.number_format.dtype, wanted_companions, first)
         seeds[node] = QuantizedValue(node, companions, {SCALE: layout.blocks}, type_)
     rewriter = CacheRewriter(module, flow, seeds)
@@ -105,7 +105,7 @@ def _share_buffers(module: Module, caches: list[QuantizedCache]) -> None:
 
 def _record(cache: Cache, type_: TensorType, seed: QuantizedValue | None, outputs: Mapping[int, int]) -> QuantizedCache:
     form, plain = cache.layout.format, type_.with_layout(None)
-    scale = TensorType(_scale_type(form, plain), scale_dims(plain.dims, cache.layout.blocks))
+    scale = TensorType(form.number_format.scale_type(plain.dtype), scale_dims(plain.dims, cache.layout.blocks))
     output = cache.outputs[0] if seed is not None else None
     return QuantizedCache(
         cache.node.name,
@@ -126,9 +126,3 @@ def _record(cache: Cache, type_: TensorType, seed: QuantizedValue | None, output
 def _number(node: Node) -> int:
     assert isinstance(node, Parameter), "companions of parameters are parameters"
     return node.number
-
-
-def _scale_type(form: WeightFormat, type_: TensorType) -> DType:
-    if form.number_format.is_block_scaled:
-        return MX_SCALE
-    return F64 if type_.dtype is F64 else F32

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
+from hloom.compress.quantization.formats import wide_type
 from hloom.compress.quantization.insertion_point import InsertionPoint, packed
 from hloom.compress.quantization.movement import is_mask_of
 from hloom.ir import DTYPES, Apply, DType, Node, SliceDimension, TensorType
@@ -37,7 +38,7 @@ class QuantizedValue:
 def dequantize(value: QuantizedValue, before: Node | None) -> Node:
     """The value in its own type, in front of a node or at the end: (q - zero) * scale, in f32 or wider."""
     writer = InsertionPoint(value.node.graph, before)
-    wide = F64 if value.type.dtype is F64 else F32
+    wide = wide_type(value.type.dtype)
     result = writer.convert(value.node, wide)
     dims = value.type.dims
     if ZERO in value.companions:

@@ -12,12 +12,11 @@ from math import prod
 
 import numpy as np
 
-from hloom.compress.quantization.arithmetic import MX_SCALE, scale_dims
-from hloom.compress.quantization.formats import NumberFormat
+from hloom.compress.quantization.arithmetic import scale_dims
+from hloom.compress.quantization.formats import MX_SCALE, NumberFormat, wide_type
 from hloom.compress.quantization.insertion_point import InsertionPoint, splat_value
-from hloom.compress.quantization.quantized_value import F32, F64, SCALE, QuantizedValue, stretch
-from hloom.ir import DTYPES, DType, Graph, Module, Node, PaddingDimension, TensorType
-from hloom.ops import OPS, reducer_of
+from hloom.compress.quantization.quantized_value import F32, SCALE, QuantizedValue, stretch
+from hloom.ir import DTYPES, DType, Node, PaddingDimension, TensorType
 
 _EXPONENT_BITS = 0x7F800000
 _LEAST_POWER = 2.0**-126
@@ -29,13 +28,13 @@ def quantize_in_program(
     """A value in a number format, without zero points, its scales made by the program in front of a node."""
     type_ = node.array_type.with_layout(None)
     point = InsertionPoint(node.graph, before)
-    wide = F64 if type_.dtype is F64 else F32
+    wide = wide_type(type_.dtype)
     if splat_value(node) == 0:
         return _zeros(point, type_, number_format, blocks, wide)
     if node.opcode == "broadcast" and _keeps_blocks(node, blocks):
         return _broadcast(point, node, number_format, blocks, before)
     values = point.convert(node, wide)
-    greatest = _greatest(point, values, blocks, _maximum(node.graph.module, wide))
+    greatest = _greatest(point, values, blocks)
     scale = _scale(point, greatest, number_format, wide)
     divisor = point.convert(scale, wide)
     quotients = point.div(values, stretch(point, divisor, type_.dims, blocks))
@@ -47,15 +46,14 @@ def quantize_in_program(
     return QuantizedValue(made, {SCALE: scale}, {SCALE: tuple(blocks)}, type_)
 
 
-def _greatest(point: InsertionPoint, values: Node, blocks: Sequence[int], maximum: Graph) -> Node:
+def _greatest(point: InsertionPoint, values: Node, blocks: Sequence[int]) -> Node:
     """The greatest magnitude of every block, in as many dimensions as the value has."""
     dims = values.array_type.dims
     counts = scale_dims(dims, blocks)
     magnitudes = point.op("abs", values)
     padding = [count * block - size for count, block, size in zip(counts, blocks, dims, strict=True)]
-    element = values.array_type.dtype
-    zero = point.constant(0.0, element)
     if any(padding):
+        zero = point.constant(0.0, values.array_type.dtype)
         magnitudes = point.op("pad", magnitudes, zero, padding=tuple(PaddingDimension(0, high) for high in padding))
     split: list[int] = []
     summed: list[int] = []
@@ -64,7 +62,7 @@ def _greatest(point: InsertionPoint, values: Node, blocks: Sequence[int], maximu
         summed += [len(split) - 1] if block > 1 else []
     magnitudes = point.reshape(magnitudes, split)
     if summed:
-        magnitudes = point.op("reduce", magnitudes, zero, dimensions=tuple(summed), to_apply=maximum)
+        magnitudes = point.maximum(magnitudes, summed)
     return point.reshape(magnitudes, counts)
 
 
@@ -85,10 +83,11 @@ def _scale(point: InsertionPoint, greatest: Node, number_format: NumberFormat, w
 def _zeros(
     point: InsertionPoint, type_: TensorType, number_format: NumberFormat, blocks: Sequence[int], wide: DType
 ) -> QuantizedValue:
-    scale = MX_SCALE if number_format.is_block_scaled else wide
     values = point.convert(point.constant(0.0, type_.with_dtype(wide)), number_format.dtype)
     ones = point.constant(1.0, TensorType(wide, scale_dims(type_.dims, blocks)))
-    return QuantizedValue(values, {SCALE: point.convert(ones, scale)}, {SCALE: tuple(blocks)}, type_)
+    return QuantizedValue(
+        values, {SCALE: point.convert(ones, number_format.scale_type(wide))}, {SCALE: tuple(blocks)}, type_
+    )
 
 
 def _keeps_blocks(node: Node, blocks: Sequence[int]) -> bool:
@@ -111,15 +110,3 @@ def _broadcast(
     values = point.broadcast(made.node, type_.dims, into)
     scale = point.broadcast(made.companions[SCALE], scale_dims(type_.dims, blocks), into)
     return QuantizedValue(values, {SCALE: scale}, {SCALE: tuple(blocks)}, type_)
-
-
-def _maximum(module: Module, element: DType) -> Graph:
-    """A computation that yields the greater of two numbers, the one that there is or a new one."""
-    name = f"greatest_{element.name}"
-    if name in module and reducer_of(module[name]) == "maximum":
-        return module[name]
-    graph = module.add_graph(module.unique_graph_name(name))
-    scalar = TensorType(element)
-    both = [graph.add_parameter(scalar, parameter) for parameter in ("a", "b")]
-    graph.set_output(graph.add_apply(OPS["maximum"], both, scalar, {}, "greater"))
-    return graph

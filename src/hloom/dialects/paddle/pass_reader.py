@@ -154,9 +154,7 @@ class _Reader:
         return None
 
     def read_op(self, index: int, op: Any) -> None:
-        known = known_op(op.type)
-        inputs = slots_in_order(op.inputs, [slot.name for slot in known.inputs], op.type)
-        outputs = slots_in_order(op.outputs, [slot.name for slot in known.outputs], op.type)
+        known, inputs, outputs = _known_slots(op)
         results = [name for _, names in outputs for name in names]
         self.places[index] = len(self.terms)
         term = OperationTerm(
@@ -269,9 +267,7 @@ class _Reader:
     def make(
         self, index: int, op: Any, held: dict[str, Reference], stands_for: dict[str, str], number: int
     ) -> MakeOperation:
-        known = known_op(op.type)
-        inputs = slots_in_order(op.inputs, [slot.name for slot in known.inputs], op.type)
-        outputs = slots_in_order(op.outputs, [slot.name for slot in known.outputs], op.type)
+        known, inputs, outputs = _known_slots(op)
         names = [name for _, names in inputs for name in names]
         missing = [name for name in names if name not in held]
         if missing:
@@ -382,6 +378,13 @@ def _is_shape(condition: Any) -> bool:
         and not attribute.HasField("operation")
         and not attribute.HasField("element_index")
     )
+
+
+def _known_slots(op: Any) -> tuple[Signature, list[tuple[str, list[str]]], list[tuple[str, list[str]]]]:
+    """What is known of an op, and its slots in the order of its signature."""
+    known = known_op(op.type)
+    inputs = slots_in_order(op.inputs, [slot.name for slot in known.inputs], op.type)
+    return known, inputs, slots_in_order(op.outputs, [slot.name for slot in known.outputs], op.type)
 
 
 def _counts(slots: Sequence[tuple[str, list[str]]]) -> tuple[tuple[str, int], ...]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from hloom.dialects.paddle.pass_reader import COMPARISONS, OPERATIONS, UNLISTED_VALUE
-from hloom.dialects.paddle.protos import PADDLE, natural_type, set_attribute
+from hloom.dialects.paddle.protos import PADDLE, add_shape, natural_type, set_attribute
 from hloom.dialects.paddle.register_pass import PaddlePass, RegisterPassHelper, TracedPass, get_pass
 from hloom.dialects.paddle.rows import (
     IN_PLACE,
@@ -133,12 +133,10 @@ class _Writer:
             self.write_term(index, term)
         for number, make in enumerate(self.pattern.makes):
             self.write_make(number, make)
-        inputs = [
-            (index, candidate) for index, candidate in enumerate(self.pattern.terms) if isinstance(candidate, ValueTerm)
-        ]
-        for index, _ in inputs:
-            name = self.names[Reference(index)]
-            message.var_maps.add(pattern_var=name, replace_var=name)
+        for index, term in enumerate(self.pattern.terms):
+            if isinstance(term, ValueTerm):
+                name = self.names[Reference(index)]
+                message.var_maps.add(pattern_var=name, replace_var=name)
         for old, fresh in self.pattern.replaced:
             message.var_maps.add(pattern_var=self.names[old], replace_var=self.names[fresh])
         for condition in self.pattern.conditions:
@@ -175,10 +173,7 @@ class _Writer:
                 f"{name} may have any size where its shape {sizes} says -1: to Paddle's runtime -1 is not a wildcard, "
                 "it matches only a size of -1"
             )
-        condition = self.message.var_attr_conditions.add()
-        _variable(condition.attr, name)
-        condition.type = PADDLE["PassDesc"].ConditionType.Value("kEQ")
-        set_attribute(condition.condition_value, "", sizes, "LONGS")
+        add_shape(self.message.var_attr_conditions, name, sizes)
 
     def write_term(self, index: int, term: OperationTerm) -> None:
         opcode, *others = term.opcodes
@@ -275,10 +270,8 @@ class _Writer:
 
     def write_mapping(self, number: int, type: str, name: str, value: Expression) -> None:
         self.check_mapping(type, name, value)
-        mapping = self.message.op_attr_maps.add()
-        mapping.replace_attr.role = PADDLE["PassDesc"].RoleType.Value("kOperator")
-        mapping.replace_attr.op_index = number
-        mapping.replace_attr.name = name
+        attribute = {"role": "kOperator", "op_index": number, "name": name}
+        mapping = self.message.op_attr_maps.add(replace_attr=attribute)
         if value.operator in _KINDS:
             self.write_operation(mapping.operation, value, f"{name} = {self.shown(value)}")
             value = value.arguments[0]
@@ -309,8 +302,8 @@ class _Writer:
             return
         main = left.arguments[0] if left.operator in _KINDS else left
         of_variable = self.reads_variable(main)
-        message = (self.message.var_attr_conditions if of_variable else self.message.op_attr_conditions).add()
-        message.type = PADDLE["PassDesc"].ConditionType.Value(_CONDITIONS[test.operator])
+        conditions = self.message.var_attr_conditions if of_variable else self.message.op_attr_conditions
+        message = conditions.add(type=_CONDITIONS[test.operator])
         self.write_attribute(message.attr, main)
         if left is not main:
             self.write_operation(message.operation, left, text)
@@ -404,11 +397,14 @@ class _Writer:
             if not self.reads_variable(expression):
                 self.problem(f"'{text}' asks for the size of an op's attribute, which Paddle's runtime ignores")
         if _is_unlisted(expression):
-            self.write_op_attribute(message, expression.arguments[1].arguments[0], expression.arguments[2].arguments[0])
+            _, node, name = expression.arguments
+            self.write_op_attribute(message, node.arguments[0], name.arguments[0])
         elif expression.operator == "feature" and expression.arguments[2] == "attribute":
             self.write_op_attribute(message, expression.arguments[0], expression.arguments[3])
         elif expression.operator == "feature" and expression.arguments[2] in ("shape", "rank"):
-            _variable(message, self.names[Reference(expression.arguments[0], expression.arguments[1])])
+            message.role = PADDLE["PassDesc"].RoleType.Value("kVariable")
+            message.var_name = self.names[Reference(expression.arguments[0], expression.arguments[1])]
+            message.name = "shape"
             if expression.arguments[2] == "rank":
                 message.operation = PADDLE["PassDesc"].OperationType.Value("kSize")
         else:
@@ -421,12 +417,6 @@ class _Writer:
 
     def shown(self, expression: Expression) -> str:
         return text_of(expression, self.pattern.name_of)
-
-
-def _variable(message: Any, name: str) -> None:
-    message.role = PADDLE["PassDesc"].RoleType.Value("kVariable")
-    message.var_name = name
-    message.name = "shape"
 
 
 def _known(value: Expression | None, usual: Any) -> Any:

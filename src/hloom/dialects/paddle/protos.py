@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -82,6 +82,12 @@ def set_attribute(message: Any, name: str, value: Any, attribute_type: str) -> N
             setattr(message, field, value)
     except (TypeError, ValueError) as error:
         raise HloomError(f"attribute {name} of type {attribute_type} cannot be {value!r}: {error}") from None
+
+
+def add_shape(conditions: Any, variable: str, sizes: Sequence[int]) -> None:
+    """Add the condition that a variable has a shape."""
+    attribute = {"role": "kVariable", "var_name": variable, "name": "shape"}
+    set_attribute(conditions.add(type="kEQ", attr=attribute).condition_value, "", sizes, "LONGS")
 
 
 _WIDTHS = {"INT": {"INT"}, "LONG": {"INT", "LONG"}, "FLOAT": {"INT", "LONG", "FLOAT"}}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from hloom.dialects.paddle.pass_tracer import AttrHelper, InputSpec, Mapped, OpHelper, Tracing, VarHelper, only_output
-from hloom.dialects.paddle.protos import PADDLE, attribute_value, natural_type, set_attribute
+from hloom.dialects.paddle.protos import PADDLE, add_shape, attribute_value, natural_type, set_attribute
 from hloom.dialects.paddle.rows import attribute_type
 from hloom.dialects.paddle.signatures import is_extra, is_flag, signature
 from hloom.rewrite import RuleError, origin_of
@@ -46,9 +46,7 @@ class TracedPair:
 
     def describe(self, message: Any) -> None:
         """Write all that the functions say into a PassDesc."""
-        write_ops(message.pattern, self.matched, _write_attributes)
-        write_ops(message.replace, self.made, _write_attributes)
-        self._write_variables(message)
+        self._write(message, _write_attributes)
         for attribute in self.matched.conditions:
             if isinstance(attribute._obj, OpHelper):
                 _write_conditions(message.op_attr_conditions, attribute)
@@ -56,10 +54,13 @@ class TracedPair:
 
     def serialise(self, message: Any) -> None:
         """Write the PassDesc that Paddle's own Python makes of the functions."""
-        write_ops(message.pattern, self.matched, _write_given)
-        write_ops(message.replace, self.made, _write_given)
-        self._write_variables(message)
+        self._write(message, _write_given)
         write_mappings(message, self.matched, self.made, self.variables)
+
+    def _write(self, message: Any, write_attributes: Callable[[Any, OpHelper], None]) -> None:
+        write_ops(message.pattern, self.matched, write_attributes)
+        write_ops(message.replace, self.made, write_attributes)
+        self._write_variables(message)
 
     def left_out(self) -> Iterator[str]:
         """What the pattern says of attributes and Paddle's own Python does not write, in sentences."""
@@ -77,7 +78,7 @@ class TracedPair:
         for old, fresh in self.pairs:
             message.var_maps.add(pattern_var=old.name, replace_var=fresh.name)
             if old in self.inputs and hasattr(self.input_specs.get(old.name), "shape"):
-                _write_shape(message.var_attr_conditions.add(), old)
+                add_shape(message.var_attr_conditions, old.name, old.shape)
             for attribute in old._attributes():
                 written.add(attribute)
                 _write_conditions(message.var_attr_conditions, attribute)
@@ -111,17 +112,6 @@ def _outputs(outputs: Any) -> Any:
             yield value
         else:
             raise RuleError(f"a function of a pass returned {value!r}", hint="it returns ops or variables")
-
-
-def _write_shape(condition: Any, variable: VarHelper) -> None:
-    kinds = PADDLE["PassDesc"]
-    condition.attr.role = kinds.RoleType.Value("kVariable")
-    condition.attr.var_name = variable.name
-    condition.attr.name = "shape"
-    condition.type = kinds.ConditionType.Value("kEQ")
-    condition.condition_value.name = ""
-    condition.condition_value.type = PADDLE["AttrType"].Value("LONGS")
-    condition.condition_value.longs.extend(variable.shape)
 
 
 def write_ops(messages: Any, tracing: Tracing, write_attributes: Callable[[Any, OpHelper], None]) -> None:
@@ -180,8 +170,7 @@ def _default(type: str, name: str) -> Any:
 def _write_conditions(listed: Any, attribute: AttrHelper) -> None:
     """What is stated of an attribute, as AttrConditions."""
     for condition_type, value in attribute._stated:
-        condition = listed.add()
-        condition.type = PADDLE["PassDesc"].ConditionType.Value(condition_type)
+        condition = listed.add(type=condition_type)
         write_attribute(condition.attr, attribute)
         if attribute._operation is not None:
             _write_operation(condition.operation, attribute)
