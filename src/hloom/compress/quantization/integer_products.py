@@ -22,6 +22,7 @@ import numpy as np
 
 from hloom.compress.quantization.formats import FORMATS, NumberFormat
 from hloom.compress.quantization.insertion_point import InsertionPoint, replace_node
+from hloom.compress.quantization.movement import result_dims
 from hloom.compress.quantization.quantized_value import F32, SCALE, QuantizedValue
 from hloom.ir import DTYPES, Apply, DType, Node, TensorType
 from hloom.ops import OPS
@@ -226,17 +227,5 @@ def _result_dims(product: Product) -> tuple[dict[int, int], dict[int, int]]:
     if node.opcode == "convolution":
         labels = node.attributes["dim_labels"]
         return {labels.lhs.index("b"): labels.output.index("b")}, {labels.rhs.index("o"): labels.output.index("f")}
-    sides: list[dict[int, int]] = []
-    batch = len(node.attribute("lhs_batch_dims") or ())
-    start = batch
-    for index, side in enumerate(("lhs", "rhs")):
-        batch_dims = tuple(node.attribute(f"{side}_batch_dims") or ())
-        contracting = tuple(node.attribute(f"{side}_contracting_dims") or ())
-        free = [dim for dim in range(node.operands[index].array_type.rank) if dim not in (*batch_dims, *contracting)]
-        sides.append({dim: target for target, dim in enumerate(batch_dims)} | _from(start, free))
-        start += len(free)
+    sides = result_dims(node)
     return sides[product.activation_index], sides[product.weight_index]
-
-
-def _from(start: int, dims: Sequence[int]) -> dict[int, int]:
-    return {dim: start + position for position, dim in enumerate(dims)}

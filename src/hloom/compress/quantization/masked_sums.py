@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hloom.compress.quantization.insertion_point import InsertionPoint, replace_node, splat_value
+from hloom.compress.quantization.movement import result_dims
 from hloom.ir import DTYPES, Apply, Constant, Module, Node, Parameter, TensorType, Trait, node_axes
 from hloom.ops import with_trait
 from hloom.passes import dce
@@ -98,8 +99,7 @@ def masked_row(node: Node) -> MaskedRow | None:
         case "dot":
             if tuple(node.attribute("lhs_contracting_dims") or ()):
                 return None
-            left, right = _outer_dims(node)
-            into = tuple(whole[dim] for dim in left), tuple(whole[dim] for dim in right)
+            into = tuple(tuple(whole[dim] for _, dim in sorted(side.items())) for side in result_dims(node))
         case _:
             return None
     for index in (0, 1):
@@ -158,19 +158,6 @@ def spread(point: InsertionPoint, node: Node, dims: Sequence[int], into: Sequenc
     targets = [target for target in into if target is not None]
     node = point.transpose(node, [targets.index(target) for target in sorted(targets)])
     return point.broadcast(node, dims, sorted(targets))
-
-
-def _outer_dims(dot: Apply) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The dimensions of the result of a dot that sums nothing up that those of its operands are."""
-    sides: list[tuple[int, ...]] = []
-    start = len(dot.attribute("lhs_batch_dims") or ())
-    for index, side in enumerate(("lhs", "rhs")):
-        batch = tuple(dot.attribute(f"{side}_batch_dims") or ())
-        free = [dim for dim in range(dot.operands[index].array_type.rank) if dim not in batch]
-        into = {dim: target for target, dim in enumerate(batch)} | {dim: start + n for n, dim in enumerate(free)}
-        sides.append(tuple(into[dim] for dim in range(dot.operands[index].array_type.rank)))
-        start += len(free)
-    return sides[0], sides[1]
 
 
 def _is_held(node: Node) -> bool:

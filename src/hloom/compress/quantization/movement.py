@@ -64,6 +64,14 @@ def moved(node: Apply, operand_index: int, dims: MovedDims) -> MovedDims | None:
     return None
 
 
+def result_dims(node: Apply) -> list[dict[int, int]]:
+    """For each operand the dimensions that its whole dimensions are in the result, by the op's axis map."""
+    axes = node_axes(node)
+    assert axes is not None, "dots and movements have axis maps"
+    targets = [axes.target_dims(operand) for operand in range(len(axes.operands))]
+    return [{dim: target for dim, target in enumerate(own) if target is not None} for own in targets]
+
+
 def is_mask_of(node: Apply, operand_index: int) -> bool:
     """Whether a node yields its operand, a weight, with zeros instead of some elements, as pruned programs do."""
     return node.opcode == "select" and operand_index in (1, 2) and is_splat(node.operands[3 - operand_index], 0)

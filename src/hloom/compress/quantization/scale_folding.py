@@ -13,10 +13,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from hloom.compress.quantization.insertion_point import splat_value
+from hloom.compress.quantization.movement import result_dims
 from hloom.compress.quantization.quantized_value import common_factors
 from hloom.compress.quantization.weight_slices import MovementPath, movement_path
 from hloom.compress.quantization.weights import elements, loop_of
-from hloom.ir import Apply, Node, Parameter, node_axes
+from hloom.ir import Apply, Node, Parameter
 
 _MOST_DEPTH = 64
 _GET = "get-tuple-element"
@@ -85,10 +86,14 @@ def _relu(node: Apply, channels: tuple[int, ...], allowed: Allowed, depth: int) 
     return None
 
 
+def _sources(node: Apply, operand_index: int, channels: Sequence[int]) -> list[int] | None:
+    """The dimensions of an operand that dimensions of the result are; None where it lacks one of them."""
+    own = {target: dim for dim, target in result_dims(node)[operand_index].items()}
+    return [own[dim] for dim in channels] if all(dim in own for dim in channels) else None
+
+
 def _moved(node: Apply, channels: tuple[int, ...], allowed: Allowed, depth: int) -> Targets:
-    axes = node_axes(node)
-    sources = [axes.source_dims()[dim] for dim in channels] if axes is not None else [None]
-    return None if None in sources else _into(node, 0, [dim for dim in sources if dim is not None], allowed, depth)
+    return _into(node, 0, _sources(node, 0, channels), allowed, depth)
 
 
 def _reshape(node: Apply, channels: tuple[int, ...], allowed: Allowed, depth: int) -> Targets:
@@ -113,20 +118,10 @@ def _reshape(node: Apply, channels: tuple[int, ...], allowed: Allowed, depth: in
 
 def _dot(node: Apply, channels: tuple[int, ...], allowed: Allowed, depth: int) -> Targets:
     """A dot is linear in both operands: one that has all channels takes the scale, the right one first."""
-    batch = [tuple(node.attribute(f"{side}_batch_dims") or ()) for side in ("lhs", "rhs")]
-    summed = [tuple(node.attribute(f"{side}_contracting_dims") or ()) for side in ("lhs", "rhs")]
-    start = len(batch[0])
-    sources: list[dict[int, int]] = []
-    for operand_index in (0, 1):
-        rank = node.operands[operand_index].array_type.rank
-        free = [dim for dim in range(rank) if dim not in (*batch[operand_index], *summed[operand_index])]
-        sources.append(dict(enumerate(batch[operand_index])) | dict(enumerate(free, start)))
-        start += len(free)
     for operand_index in (1, 0):
-        if all(dim in sources[operand_index] for dim in channels):
-            targets = _into(node, operand_index, [sources[operand_index][d] for d in channels], allowed, depth)
-            if targets is not None:
-                return targets
+        targets = _into(node, operand_index, _sources(node, operand_index, channels), allowed, depth)
+        if targets is not None:
+            return targets
     return None
 
 
