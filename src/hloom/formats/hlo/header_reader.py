@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from dataclasses import fields as dataclass_fields
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +15,7 @@ from hloom.formats.hlo.tokens import (
     NAME,
     read_boolean,
     read_braced,
+    read_inside,
     read_integer,
     read_integers,
     read_list,
@@ -28,7 +28,6 @@ from hloom.ir import (
     Attributes,
     BufferDonor,
     FileLocation,
-    FunctionType,
     InputOutputAlias,
     PrintedRows,
     StackFrame,
@@ -70,7 +69,8 @@ def read_header(cursor: Cursor, strict: bool, note: Callable[[str, int], None]) 
     while True:
         if text.startswith(_BEFORE_LAYOUT, cursor.position) and _LAYOUT not in values:
             cursor.position += len(_BEFORE_LAYOUT)
-            values[_LAYOUT] = _read_entry_layout(cursor)
+            values[_LAYOUT] = read_signature_type(cursor)
+            cursor.expect("}")
             continue
         plain = _PLAIN_FIELD.match(text, cursor.position)
         if plain and not values.keys() & plain.groups():
@@ -122,7 +122,7 @@ def read_stack_tables(cursor: Cursor, strict: bool) -> StackTables | None:
 def _check_rows(cursor: Cursor, title: str, rows: Mapping[int, Any], position: int) -> None:
     """Reject rows with a missing number (the text has fewer names than the row has fields) or one out of range."""
     numbered = [row for row in rows.values() if not isinstance(row, str)]
-    names = [field.name for field in dataclass_fields(numbered[0])] if numbered else []
+    names = [field.name for field in fields(numbered[0])] if numbered else []
     text = cursor.text[position : cursor.position]
     for name in names:
         if len(re.findall(rf"\b{name}=", text)) != len(numbered):
@@ -181,8 +181,8 @@ def _parse_frames(text: str) -> dict[int, StackFrame]:
 
 
 def _read_frame(cursor: Cursor) -> StackFrame:
-    fields = _fields(cursor, StackFrame)
-    return StackFrame(fields.get("file_location_id", 0), fields.get("parent_frame_id", 1) - 1)
+    given = _fields(cursor, StackFrame)
+    return StackFrame(given.get("file_location_id", 0), given.get("parent_frame_id", 1) - 1)
 
 
 def _fields(cursor: Cursor, row: type) -> dict[str, int]:
@@ -218,9 +218,7 @@ def _read_alias(cursor: Cursor) -> InputOutputAlias:
     output_index = read_integers(cursor)
     cursor.expect(":")
     cursor.expect("(")
-    parameter = read_natural(cursor, "a parameter's number")
-    cursor.expect(",")
-    parameter_index = read_integers(cursor)
+    parameter, parameter_index = _read_place(cursor)
     alias_kind = "may-alias"
     if cursor.accept(","):
         alias_kind = cursor.read(_ALIAS_KIND, "may-alias or must-alias")[0]
@@ -228,25 +226,15 @@ def _read_alias(cursor: Cursor) -> InputOutputAlias:
     return InputOutputAlias(output_index, parameter, parameter_index, alias_kind)
 
 
-def _read_donor(cursor: Cursor) -> BufferDonor:
-    cursor.expect("(")
+def _read_place(cursor: Cursor) -> tuple[int, tuple[int, ...]]:
+    """`0, {1}`: a parameter and an index into its tuple."""
     parameter = read_natural(cursor, "a parameter's number")
     cursor.expect(",")
-    index = read_integers(cursor)
-    cursor.expect(")")
-    return BufferDonor(parameter, index)
+    return parameter, read_integers(cursor)
 
 
-def _read_entry_layout(cursor: Cursor) -> FunctionType:
-    """Read what follows the opening brace, including the closing one."""
-    layout = read_signature_type(cursor)
-    cursor.expect("}")
-    return layout
-
-
-def _read_braced_layout(cursor: Cursor) -> FunctionType:
-    cursor.expect("{")
-    return _read_entry_layout(cursor)
+def _read_donor(cursor: Cursor) -> BufferDonor:
+    return BufferDonor(*read_inside(cursor, _read_place))
 
 
 def _read_boolean_or_list(cursor: Cursor) -> bool | tuple[bool, ...]:
@@ -258,7 +246,7 @@ _READERS: dict[str, Callable[[Cursor], Any]] = {
     "input_output_alias": _read_aliases,
     "buffer_donor": lambda cursor: read_list(cursor, _read_donor),
     "alias_passthrough_params": read_boolean,
-    _LAYOUT: _read_braced_layout,
+    _LAYOUT: lambda cursor: read_inside(cursor, read_signature_type, "{", "}"),
     "allow_spmd_sharding_propagation_to_parameters": _read_boolean_or_list,
     "allow_spmd_sharding_propagation_to_output": _read_boolean_or_list,
     "replica_count": read_integer,

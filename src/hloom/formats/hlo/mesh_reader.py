@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 
-from hloom.formats.hlo.tokens import parse_integer, read_integer, read_list, read_natural, read_string
+from hloom.formats.hlo.tokens import parse_integer, read_integer, read_list, read_natural, read_sequence, read_string
 from hloom.ir import AxisRef, Devices, ExplicitDevices, HloMesh, IotaDevices
 from hloom.text import Cursor
 
@@ -31,10 +31,7 @@ def read_numbers(cursor: Cursor) -> tuple[int, ...]:
     plain = cursor.match(_PLAIN_LIST)
     if plain:
         return tuple(map(int, plain[0].split(",")))
-    numbers = [read_integer(cursor, "a device")]
-    while cursor.accept(","):
-        numbers.append(read_integer(cursor, "a device"))
-    return tuple(numbers)
+    return read_sequence(cursor, lambda inner: read_integer(inner, "a device"))
 
 
 def read_iota(cursor: Cursor) -> IotaDevices:

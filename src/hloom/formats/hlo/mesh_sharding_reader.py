@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from hloom.formats.hlo.mesh_reader import ATTRIBUTE, MESH, read_axis, read_mesh
-from hloom.formats.hlo.tokens import IDENTIFIER, read_integer, read_list
+from hloom.formats.hlo.tokens import IDENTIFIER, read_inside, read_integer, read_list
 from hloom.ir import REDUCTIONS, AxisRef, DimensionAxes, HloMesh, Maximal, MeshSharding, Metadata, read_metadata
 from hloom.text import Cursor
 
@@ -130,16 +130,10 @@ def read_metadata_list(cursor: Cursor) -> tuple[Metadata, ...]:
     """`{op_name="a"}` or `{{op_name="a"}, {op_name="b"}}`."""
     start = cursor.skip()
     cursor.expect("{")
-    if not cursor.at("{"):
-        metadata = read_metadata(cursor)
-        cursor.expect("}")
-        return (metadata,)
+    is_list = cursor.at("{")
     cursor.position = start
-    return read_list(cursor, _read_braced_metadata)
+    return read_list(cursor, _read_braced_metadata) if is_list else (_read_braced_metadata(cursor),)
 
 
 def _read_braced_metadata(cursor: Cursor) -> Metadata:
-    cursor.expect("{")
-    metadata = read_metadata(cursor)
-    cursor.expect("}")
-    return metadata
+    return read_inside(cursor, read_metadata, "{", "}")

@@ -111,6 +111,22 @@ def read_list(
     return tuple(values)
 
 
+def read_inside(cursor: Cursor, element: Callable[[Cursor], Value], opening: str = "(", closing: str = ")") -> Value:
+    """One element between brackets."""
+    cursor.expect(opening)
+    value = element(cursor)
+    cursor.expect(closing)
+    return value
+
+
+def read_sequence(cursor: Cursor, element: Callable[[Cursor], Value]) -> tuple[Value, ...]:
+    """One or more elements, with commas between them."""
+    values = [element(cursor)]
+    while cursor.accept(","):
+        values.append(element(cursor))
+    return tuple(values)
+
+
 def read_integers(cursor: Cursor) -> tuple[int, ...]:
     """`{0, 1}`."""
     plain = cursor.match(_PLAIN_INTEGERS)

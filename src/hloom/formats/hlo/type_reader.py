@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 
-from hloom.formats.hlo.tokens import INTEGER, parse_integer, read_integer, read_list, read_natural
+from hloom.formats.hlo.tokens import (
+    INTEGER,
+    Value,
+    parse_integer,
+    read_inside,
+    read_integer,
+    read_list,
+    read_natural,
+    read_sequence,
+)
 from hloom.ir import (
     COMBINED,
     DTYPES,
@@ -193,11 +203,8 @@ def _read_dim(cursor: Cursor) -> tuple[int, bool]:
 def _read_layout(cursor: Cursor, rank: int) -> Layout:
     start = cursor.skip()
     cursor.expect("{")
-    order: list[int] = []
-    if INTEGER.match(cursor.text, cursor.skip(), cursor.end):
-        order.append(read_integer(cursor))
-        while cursor.accept(","):
-            order.append(read_integer(cursor))
+    is_ordered = INTEGER.match(cursor.text, cursor.skip(), cursor.end)
+    order = read_sequence(cursor, read_integer) if is_ordered else ()
     if sorted(order) != list(range(rank)):
         raise cursor.error(
             f"layout {{{','.join(map(str, order))}}} is not a permutation of the dimensions 0 to {rank - 1}"
@@ -205,7 +212,7 @@ def _read_layout(cursor: Cursor, rank: int) -> Layout:
             else "a scalar's layout names no dimension",
             start,
         )
-    layout = Layout(tuple(order))
+    layout = Layout(order)
     parts: dict[str, object] = {}
     if cursor.accept(":"):
         while not cursor.at("}"):
@@ -215,76 +222,66 @@ def _read_layout(cursor: Cursor, rank: int) -> Layout:
                     break
             else:
                 raise cursor.error(f"expected a part of a layout, found {cursor.next_token()}")
-            if _later(name, parts):
+            if any(_RANKS[other] > _RANKS[name] for other in parts):
                 raise cursor.error(f"'{sign}' stands too late in this layout; the order is D T L # * E S SC P M")
     cursor.expect("}")
     return Layout(layout.minor_to_major, **parts) if parts else layout  # type: ignore[arg-type]
 
 
-def _later(name: str, parts: dict[str, object]) -> bool:
-    order = [part_name for _, part_name, _ in sorted(_PARTS, key=lambda part: _RANKS[part[1]])]
-    return any(order.index(other) > order.index(name) for other in parts)
-
-
 def _read_level_types(cursor: Cursor) -> str:
-    cursor.expect("(")
-    text = cursor.read(_LEVEL_TYPES, "dimension level types (D, C, S or H)")[0]
-    cursor.expect(")")
+    what = "dimension level types (D, C, S or H)"
+    text = read_inside(cursor, lambda inner: inner.read(_LEVEL_TYPES, what)[0])
     return re.sub(r"\s", "", text)
 
 
-def _read_tiles(cursor: Cursor) -> tuple[tuple[int, ...], ...]:
-    tiles = [read_list(cursor, _read_tile_size, "(", ")")]
+def _in_parentheses(cursor: Cursor, read: Callable[[Cursor], Value]) -> tuple[Value, ...]:
+    """One or more parts that each begin with a parenthesis."""
+    values = [read(cursor)]
     while cursor.at("("):
-        tiles.append(read_list(cursor, _read_tile_size, "(", ")"))
-    return tuple(tiles)
+        values.append(read(cursor))
+    return tuple(values)
+
+
+def _read_tiles(cursor: Cursor) -> tuple[tuple[int, ...], ...]:
+    return _in_parentheses(cursor, lambda inner: read_list(inner, _read_tile_size, "(", ")"))
 
 
 def _read_tile_size(cursor: Cursor) -> int:
     return COMBINED if cursor.accept("*") else read_natural(cursor)
 
 
-def _in_parentheses(cursor: Cursor) -> int:
-    cursor.expect("(")
-    value = read_natural(cursor)
-    cursor.expect(")")
-    return value
+def _read_number(cursor: Cursor) -> int:
+    return read_inside(cursor, read_natural)
 
 
 def _read_tail_padding(cursor: Cursor) -> int:
     start = cursor.skip()
-    padding = _in_parentheses(cursor)
+    padding = _read_number(cursor)
     if not padding:
         raise cursor.error("a layout pads to a multiple of at least 1 element", start)
     return padding
 
 
 def _read_integer_type(cursor: Cursor) -> str:
-    cursor.expect("(")
+    return read_inside(cursor, _read_type_name)
+
+
+def _read_type_name(cursor: Cursor) -> str:
     start = cursor.skip()
     name = cursor.read(_INTEGER_TYPE, "an element type")[0]
     if name not in DTYPES:
         raise cursor.error(f"no element type is called '{name}'", start)
-    cursor.expect(")")
     return name
 
 
 def _read_split_configs(cursor: Cursor) -> tuple[SplitConfig, ...]:
-    configs = [_read_split_config(cursor)]
-    while cursor.at("("):
-        configs.append(_read_split_config(cursor))
-    return tuple(configs)
+    return _in_parentheses(cursor, lambda inner: read_inside(inner, _read_split_config))
 
 
 def _read_split_config(cursor: Cursor) -> SplitConfig:
-    cursor.expect("(")
     dimension = read_natural(cursor)
     cursor.expect(":")
-    indices = [read_natural(cursor)]
-    while cursor.accept(","):
-        indices.append(read_natural(cursor))
-    cursor.expect(")")
-    return SplitConfig(dimension, tuple(indices))
+    return SplitConfig(dimension, read_sequence(cursor, read_natural))
 
 
 def _refuse_physical_shape(cursor: Cursor) -> object:
@@ -297,26 +294,12 @@ _PARTS = (
     ("L", "tail_padding", _read_tail_padding),
     ("#", "index_type", _read_integer_type),
     ("*", "pointer_type", _read_integer_type),
-    ("E", "element_bits", _in_parentheses),
+    ("E", "element_bits", _read_number),
     ("SC", "split_configs", _read_split_configs),  # before S, which is a prefix of it
-    ("S", "memory_space", _in_parentheses),
+    ("S", "memory_space", _read_number),
     ("P", "", _refuse_physical_shape),
-    ("M", "metadata_prefix_bytes", _in_parentheses),
+    ("M", "metadata_prefix_bytes", _read_number),
 )
-_RANKS = {
-    name: rank
-    for rank, name in enumerate(
-        (
-            "dim_level_types",
-            "tiles",
-            "tail_padding",
-            "index_type",
-            "pointer_type",
-            "element_bits",
-            "memory_space",
-            "split_configs",
-            "",
-            "metadata_prefix_bytes",
-        )
-    )
-}
+_PRINTED = ("D", "T", "L", "#", "*", "E", "S", "SC", "P", "M")
+"""The signs in the order in which XLA prints and reads them."""
+_RANKS = {name: _PRINTED.index(sign) for sign, name, _ in _PARTS}
