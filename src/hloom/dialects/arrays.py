@@ -152,7 +152,7 @@ class HloArray:
         return self.op("compare", other, direction=direction)
 
     def select(self, chosen: HloArray, other: HloArray | Number) -> HloArray:
-        """Where this is true the elements of the first array, elsewhere those of the second."""
+        """Elements of the first array where this is true, elsewhere those of the second."""
         return self.op("select", chosen, other if isinstance(other, HloArray) else chosen.filled(other))
 
     def convert(self, element: DType) -> HloArray:
@@ -160,38 +160,39 @@ class HloArray:
         return self.made(self.build.convert(self.node, element))
 
     def filled(self, value: Number, element: DType | None = None) -> HloArray:
-        """One number everywhere, in an array like this one."""
+        """An array with these dimensions, filled with one number."""
         return self.made(self.build.constant(value, TensorType(element or self.dtype, self.dims)))
 
     # Dimensions
 
     def spread(self, dims: Sequence[int], places: Sequence[int] = ()) -> HloArray:
-        """The array repeated along new dimensions; `places` are where its own go."""
+        """Broadcast to new dimensions; `places` says which of them are the array's own."""
         return self.made(self.build.broadcast(self.node, dims, places))
 
     def stretch(self, dims: Sequence[int]) -> HloArray:
-        """The array with its dimensions of size 1, and those that it lacks in front, repeated."""
+        """Broadcast as numpy does: dimensions of size 1 are repeated, and missing ones are added in front."""
         own = self.dims
         if own == tuple(dims):
             return self
+        # HLO's broadcast never repeats a dimension of size 1: it is reshaped away first
         ahead = len(dims) - len(own)
         kept = [dim for dim, size in enumerate(own) if size == dims[ahead + dim]]
         return self.reshape([own[dim] for dim in kept]).spread(dims, [ahead + dim for dim in kept])
 
     def reshape(self, dims: Sequence[int]) -> HloArray:
-        """The elements in other dimensions."""
+        """Reshape; the array itself if it has these dimensions."""
         return self.made(self.build.reshape(self.node, dims))
 
     def transpose(self, order: Sequence[int]) -> HloArray:
-        """The dimensions in another order."""
+        """Reorder the dimensions; the array itself if the order stays."""
         return self.made(self.build.transpose(self.node, order))
 
     def swapped(self) -> HloArray:
-        """The last two dimensions exchanged."""
+        """Exchange the last two dimensions."""
         return self.transpose((*range(self.rank - 2), self.rank - 1, self.rank - 2))
 
     def narrowed(self, axis: int, start: int, length: int) -> HloArray:
-        """Some of the indices of one dimension."""
+        """A range of indices of one dimension."""
         ranges = [SliceDimension(0, size) for size in self.dims]
         ranges[axis] = SliceDimension(start, start + length)
         return self.op("slice", slice=tuple(ranges))
@@ -208,12 +209,12 @@ class HloArray:
         return self.made(self.build.reduce(opcode, self.node, dimensions))
 
     def reduce_windows(self, opcode: str, window: Window, start: Number) -> HloArray:
-        """The elements of each window put together by an op."""
+        """Reduce each window with an op."""
         reducer = self.build.reducer(opcode, self.dtype)
         return self.op("reduce-window", self.build.number(start, self.dtype), window=window, to_apply=reducer)
 
     def product(self, other: HloArray) -> HloArray:
-        """The products of matrices in two arrays with the same batch dimensions."""
+        """Multiply matrices, with all leading dimensions as batch dimensions."""
         batch = tuple(range(self.rank - 2))
         return self.op(
             "dot",
@@ -235,7 +236,7 @@ AnyRule = TypeVar("AnyRule", bound=Callable[..., Any])
 
 
 def table_of(prefix: str = "") -> tuple[dict[str, Any], Callable[..., Callable[[AnyRule], AnyRule]]]:
-    """An empty table, and the decorator that enters functions into it by their ops' names behind a prefix."""
+    """An empty table, and the decorator that enters functions into it under their ops' names with a prefix."""
     table: dict[str, Any] = {}
 
     def lowers(*names: str) -> Callable[[AnyRule], AnyRule]:
@@ -248,7 +249,7 @@ def table_of(prefix: str = "") -> tuple[dict[str, Any], Callable[..., Callable[[
     return table, lowers
 
 
-# Formulas that several dialects have
+# Formulas shared by dialects
 
 
 def relu(x: HloArray) -> HloArray:

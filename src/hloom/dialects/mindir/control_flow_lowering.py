@@ -257,7 +257,7 @@ class ControlFlow:
         return _Branch(with_parameter.graph, outcome)
 
     def joined_outcomes(self, outcomes: list[Outcome]) -> dict[Target, LoweredValue]:
-        """By target, the skeleton of what goes there, in the order of graphs; the result last."""
+        """The skeleton of the values that reach each target, in the order of graphs, the result last."""
         skeletons: dict[Target, LoweredValue] = {}
         for outcome in outcomes:
             for target, value in outcome.values.items():
@@ -267,7 +267,7 @@ class ControlFlow:
         return dict(sorted(skeletons.items(), key=lambda item: self.order.get(item[0], len(self.order))))
 
     def finish_branch(self, branch: _Branch, skeletons: Mapping[Target, LoweredValue]) -> None:
-        """Let a computation yield a tag, where there are several targets, and the arrays of all targets."""
+        """Make a computation return the arrays of all targets, after a tag if there are several."""
         within = self.emitter.enter(branch.graph)
         self.emitter.finish(branch.graph, self.outcome_arrays(branch.outcome, skeletons))
         self.emitter.leave(within)
@@ -300,7 +300,7 @@ class ControlFlow:
         return Outcome(values, {target: index for index, target in enumerate(targets)}, tag)
 
     def settle(self, region: Region, outcome: Outcome, call: TailCall) -> Task:
-        """Go on in the targets of an outcome that are not the region's."""
+        """Continue in those targets of an outcome that are not the region's."""
         while True:
             local = [target for target in outcome.values if target is not None and target not in region.targets]
             if not local:
@@ -318,7 +318,7 @@ class ControlFlow:
         return targets[0]
 
     def settle_one(self, region: Region, outcome: Outcome, target: Graph, local: list[Graph], call: TailCall) -> Task:
-        """Go on in one of several targets; the others stay."""
+        """Continue in one of several targets; the others stay."""
         assert outcome.tag is not None, "several targets have a tag"
         inner = region.with_targets(other for other in local if other is not target)
         others: dict[Target, LoweredValue] = {t: value for t, value in outcome.values.items() if t is not target}
@@ -483,7 +483,7 @@ class ControlFlow:
         return ending(None, end)
 
     def called_once(self, within: Within, outcome: Outcome, state: Aggregate, skeleton: LoweredValue) -> Task:
-        """What was taken for a loop and is none is called."""
+        """Call a computation that turned out not to be a loop."""
         skeletons = self.joined_outcomes([outcome])
         self.emitter.finish(within.graph, self.outcome_arrays(outcome, skeletons))
         self.emitter.leave(within)

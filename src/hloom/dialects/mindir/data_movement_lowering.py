@@ -19,7 +19,7 @@ TABLE, lowers = table_of()
 
 @lowers("Reshape", "View")
 def _reshape(primitive: Primitive) -> HloArray:
-    """One dimension may be -1, which is what is left."""
+    """One dimension may be -1 and takes the rest."""
     x, dims = primitive.x, primitive.dims(1)
     if dims.count(-1) == 1:
         known = -math.prod(dims)
@@ -71,7 +71,7 @@ def _expand(primitive: Primitive) -> HloArray:
 
 @lowers("Squeeze")
 def _squeeze(primitive: Primitive) -> HloArray:
-    """Without the dimensions given; where none are, without all of size 1."""
+    """Drop the given dimensions, or all of size 1 if none are given."""
     x = primitive.x
     dims = x.dims
     given = primitive.static(1, primitive.attribute("axis", ()))
@@ -156,7 +156,7 @@ def _split(primitive: Primitive) -> list[HloArray]:
 
 @lowers("SplitTensor", "SplitTensorView")
 def _split_by_size(primitive: Primitive) -> list[HloArray]:
-    """Into parts of a size, the last one smaller where it must be: (x, size, dimension)."""
+    """Split into parts of one size, the last one possibly smaller: (x, size, dimension)."""
     x = primitive.x
     size, axis = primitive.static(1), primitive.axis(2, x, 0)
     whole = x.dims[axis]
@@ -168,7 +168,7 @@ def _split_by_size(primitive: Primitive) -> list[HloArray]:
 
 @lowers("SplitWithSize", "SplitWithSizeView", "SplitV")
 def _split_by_sizes(primitive: Primitive) -> list[HloArray]:
-    """Into parts of sizes, of which one may be -1, which is what is left."""
+    """Split into parts of given sizes; one may be -1 and takes the rest."""
     x = primitive.x
     axis = primitive.axis(2, x, primitive.attribute("split_dim", 0))
     sizes = list(primitive.dims(1)) if len(primitive.operands) > 1 else list(primitive.attribute("size_splits", ()))
@@ -311,7 +311,7 @@ def _gather(primitive: Primitive) -> HloArray:
 
 
 def from_the_front(indices: HloArray, size: int) -> HloArray:
-    """Indices of which negative ones count from the end."""
+    """Indices with negative ones, which count from the end, made positive."""
     return (indices < 0).select(indices + size, indices)
 
 

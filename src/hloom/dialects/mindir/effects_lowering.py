@@ -1,6 +1,6 @@
 """The lowering of primitives that write to parameters: assignments and the updates of optimisers.
 
-A rule is given the parameters' values before it, and yields its result and, by operand, the values behind it.
+A rule gets the parameters' values before the write, and returns its result and the values after it, by operand.
 """
 
 from __future__ import annotations
@@ -150,4 +150,4 @@ EFFECTS: dict[str, Callable[[Primitive], Writes]] = {
     "AdamWeightDecay": _adam_with_decay,
     "ApplyRMSProp": _rms_prop,
 }
-"""By primitive that writes: its rule. The operand behind those of the rule is the monad that orders it."""
+"""The rule of each primitive that writes. Its last operand, which rules do not get, is the monad that orders it."""

@@ -69,7 +69,7 @@ class ComputationEmitter:
         return within
 
     def enter(self, graph: Graph) -> Within:
-        """Go on with a computation that was left."""
+        """Continue a computation that was left."""
         within = Within(graph, [], self.graph)
         self.build.graph = graph
         return within
@@ -79,7 +79,7 @@ class ComputationEmitter:
         self.build.graph = within.before
 
     def finish(self, graph: Graph, arrays: Sequence[Node]) -> None:
-        """Let a computation yield a tuple, and put it into the module."""
+        """Make a computation return a tuple, and add it to the module."""
         self.finish_with(graph, self.packed(arrays, graph))
 
     def finish_with(self, graph: Graph, output: Node) -> None:
@@ -114,7 +114,7 @@ class ComputationEmitter:
         return self.elements(made)
 
     def loop(self, condition: Graph, body: Graph, initial: Sequence[Node]) -> list[Node]:
-        """What a while carries at its end."""
+        """The values that a while carries at its end."""
         return self.elements(self.build.op("while", self.packed(initial), condition=condition, body=body))
 
     def widened(self, within: Within, arrays: Sequence[Node], start: int) -> Graph:
@@ -162,7 +162,7 @@ class ComputationEmitter:
         return self.build.number(number.value, number.dtype).node
 
     def zeros(self, skeleton: LoweredValue) -> list[Node]:
-        """Arrays that nothing will read."""
+        """Arrays that are never read."""
         return [self.zero(type_) for type_ in leaf_types(skeleton)]
 
     def zero(self, type_: Type) -> Node:

@@ -15,7 +15,7 @@ from hloom.ir import ConvolutionDimensions, Node, PaddingDimension, Window, Wind
 
 TABLE, lowers = table_of()
 SUM, MEAN, NONE = 0, 1, 2
-"""How a loss puts the examples' together. Source: mindapi/base/types.h, Reduction."""
+"""How a loss combines the losses of examples. Source: mindapi/base/types.h, Reduction."""
 
 
 # Normalisation
@@ -172,7 +172,7 @@ def _segment_sum(primitive: Primitive) -> HloArray:
 def _added_at(
     x: HloArray, places: HloArray, updates: HloArray, window: tuple[int, ...], dims: tuple[int, ...]
 ) -> HloArray:
-    """Updates added to an array, at places in some dimensions that the last dimension of `places` holds."""
+    """Add updates to an array; the last dimension of `places` holds an index into each of `dims`."""
     return x.op(
         "scatter",
         places,

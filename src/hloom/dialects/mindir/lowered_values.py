@@ -20,7 +20,7 @@ MOST_NESTED = 100
 INDEX_TYPE = TensorType(dtype("s32"))
 """The type of the index of a function among several."""
 MONAD = Word("monad")
-"""What orders side effects, before there are any."""
+"""The order of side effects before the first one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What orders side effects, behind some: the parameters that were written to, how often, and their values.
+    """The order of side effects after some writes: the parameters written to, how often, and their values.
 
     `node` is the last write.
     """
@@ -65,7 +65,7 @@ class State:
         return next(((count, value) for key, count, value in self.values if key is parameter), (0, parameter))
 
     def joined(self, other: State) -> State:
-        """The state behind both."""
+        """The state after both."""
         latest = {key: (count, value) for key, count, value in self.values}
         for key, count, value in other.values:
             if count > latest.get(key, (0, None))[0]:
@@ -181,7 +181,7 @@ def functions_in(value: LoweredValue) -> Iterator[Graph]:
 
 
 def joined(left: LoweredValue, right: LoweredValue, what: str) -> LoweredValue:
-    """The skeleton that two skeletons both fit into; raises Unsupported where there is none.
+    """The skeleton that two skeletons both fit into; raises Unsupported if there is none.
 
     Unequal numbers become an array, unequal functions one of several.
     """
@@ -226,7 +226,7 @@ def options_of(function: Function) -> tuple[Closure, ...]:
 
 
 def index_of(function: Closure, options: tuple[Closure, ...] | list[Closure]) -> int | None:
-    """Which option is the same graph with as many bound arguments."""
+    """The option with the same graph and the same number of bound arguments."""
     signature = (function.graph, len(function.bound))
     return next((i for i, option in enumerate(options) if (option.graph, len(option.bound)) == signature), None)
 

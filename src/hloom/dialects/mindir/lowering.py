@@ -143,7 +143,7 @@ class _Lowering:
     # Side effects
 
     def with_updates(self, value: LoweredValue) -> Node:
-        """The node that yields a value and, where parameters were written to, their last values behind it."""
+        """The node that yields a value and, where parameters were written to, their last values after it."""
         updated = [parameter for parameter in self.entry.parameters if parameter in self.written]
         if not updated:
             return self.output(value)
@@ -157,7 +157,7 @@ class _Lowering:
         return self.emitter.packed([*map(self.output, results), *last])
 
     def write(self, node: Apply, values: Mapping[Node, LoweredValue]) -> LoweredValue:
-        """The result of a primitive that writes to parameters; the state behind it is kept."""
+        """The result of a primitive that writes to parameters; the state after it is kept."""
         *operands, monad = [values[used] for used in node.operands]
         if monad is not MONAD and not isinstance(monad, State):
             raise error_at(node, "a primitive that writes has a monad as its last operand")
@@ -202,7 +202,7 @@ class _Lowering:
         return value if value in self.entry.parameters else self.written_values.get(value)
 
     def loaded(self, value: LoweredValue, monad: LoweredValue) -> LoweredValue:
-        """What a parameter holds at a point."""
+        """The value of a parameter after the writes of a state."""
         referent = self.referent(value)
         return value if referent is None or not isinstance(monad, State) else monad.current(referent)[1]
 
@@ -246,7 +246,7 @@ class _Lowering:
         return values[last]
 
     def order_of(self, graph: Graph) -> tuple[list[Node], Node, bool]:
-        """A graph's nodes that its value needs, each behind what it needs; the last one; whether it is a tail call."""
+        """A graph's nodes that its value needs, each after its operands; the last one; whether it is a tail call."""
         if graph not in self.orders:
             self.orders[graph] = self.ordered(graph)
         return self.orders[graph]
@@ -355,7 +355,7 @@ class _Lowering:
 
 
 def _needs(node: Node, needed: Node) -> bool:
-    """Whether a node's value is made from another one's, in the graph of both."""
+    """Whether a node depends on another one of its graph."""
     seen = {node}
     waiting = [node]
     while waiting:
@@ -475,7 +475,7 @@ STRUCTURE = {
 
 
 def _drop_unreachable(module: Module) -> None:
-    """Take out what a loop's attempts left behind."""
+    """Erase computations of abandoned attempts at a loop."""
     reached: set[Graph] = set()
     waiting = [module.entry]
     while waiting:

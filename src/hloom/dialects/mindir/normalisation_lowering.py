@@ -38,7 +38,7 @@ def _softmax_axes(primitive: Primitive) -> tuple[int, ...]:
 
 
 def shifted_exponents(x: HloArray, axes: tuple[int, ...]) -> tuple[HloArray, HloArray, HloArray]:
-    """x - max, exp of that, and the sums of the latter along dimensions, in as many elements."""
+    """x - max, exp(x - max), and the sums of the latter over dimensions, broadcast back to x."""
     shifted = x - reduced("maximum", x, axes, keeps=True).stretch(x.dims)
     raised = shifted.op("exponential")
     return shifted, raised, reduced("add", raised, axes, keeps=True).stretch(x.dims)

@@ -1,4 +1,4 @@
-"""The lowering of primitives that put elements along dimensions together."""
+"""The lowering of reductions and cumulative sums."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TABLE, lowers = table_of()
 
 
 def reduced(opcode: str, x: HloArray, axes: tuple[int, ...], *, keeps: bool = False) -> HloArray:
-    """The elements along dimensions put together by an op; with `keeps` the dimensions stay, of size 1."""
+    """Reduce dimensions with an op; with `keeps` they stay, with size 1."""
     result = x.reduce(opcode, axes)
     if not keeps:
         return result
@@ -22,7 +22,7 @@ def reduced(opcode: str, x: HloArray, axes: tuple[int, ...], *, keeps: bool = Fa
 
 
 def mean(x: HloArray, axes: tuple[int, ...], *, keeps: bool = False) -> HloArray:
-    """The mean along dimensions."""
+    """The mean over dimensions."""
     return reduced("add", x, axes, keeps=keeps) / math.prod(x.dims[axis] for axis in axes)
 
 
@@ -90,7 +90,7 @@ def _extreme(primitive: Primitive) -> HloArray:
 
 @lowers("Argmax", "ArgMaxExt", "Argmin", "ArgMinExt")
 def _index_of_extreme(primitive: Primitive) -> HloArray:
-    """The first index of the greatest (least) element along a dimension; of all elements where there is none.
+    """The first index of the greatest (least) element along a dimension, or of all elements if none is given.
 
     A number is greater (less) than NaN, unless NaN is the first element: MindSpore's kernels compare in that order.
     """

@@ -91,14 +91,14 @@ def _masked(x: HloArray, mask: HloArray, scale: float) -> HloArray:
 
 @lowers("dropout")
 def _dropout(given: Given) -> tuple[HloArray, HloArray]:
-    """x * mask / (1 - rate); the mask is given to the program, and zero everywhere where the rate is 1."""
+    """x * mask / (1 - rate); the mask is a parameter of the program, and replaced by zeros at rate 1."""
     mask, rate = _mask(given), given["rate"]
     return given.added(_masked(given.x, mask, 1.0 if rate == 1 else 1 / (1 - rate)), 1), mask
 
 
 @lowers("random_mask_like")
 def _mask(given: Given) -> HloArray:
-    """The mask that the program is given; it cannot change what the rate 1 says."""
+    """The mask is a parameter of the program; at rate 1 it is ignored, because nothing is kept."""
     mask = given.argument(given.result, "mask")
     if not 0 <= given["rate"] <= 1:
         raise Unsupported(f"{given.node.name}: rate={given['rate']} is not between 0 and 1")

@@ -1,4 +1,4 @@
-"""What the lowering of one op is given."""
+"""The context that the lowering of one op gets."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Given:
         return axis_in(self.node.attribute("axis"), self.x.type)
 
     def added(self, total: HloArray, index: int) -> HloArray:
-        """A sum with an optional operand, which comes last."""
+        """A sum plus an optional operand, which comes last."""
         return total + self.operands[index] if len(self.operands) > index else total
 
     def argument(self, array_type: TensorType, stem: str) -> HloArray:
