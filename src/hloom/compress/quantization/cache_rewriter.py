@@ -220,14 +220,21 @@ class CacheRewriter:
     def _operand(self, start: Node, slots: Sequence[CacheSlot]) -> Node:
         """A tuple that is passed on, its elements for slots narrow and the others not."""
         inputs = list(start.operands)
-        for slot in slots:
-            layout = self._layout(slot)
-            made = self._narrow(inputs[slot.index], layout, layout.blocks, start)
-            self.values.setdefault(made.node, made)
-            inputs[slot.index] = made.node
+        self._narrow_elements(inputs, slots, start)
         start.graph.set_operands(start, inputs)
         self._tuple(start, [slot.index for slot in slots])
         return start
+
+    def _narrow_elements(self, inputs: list[Node], slots: Sequence[CacheSlot], before: Node) -> list[QuantizedValue]:
+        """Exchange the elements of a tuple for the narrow values of slots; returns these."""
+        held: list[QuantizedValue] = []
+        for slot in slots:
+            layout = self._layout(slot)
+            value = self._narrow(inputs[slot.index], layout, layout.blocks, before)
+            self.values.setdefault(value.node, value)
+            inputs[slot.index] = value.node
+            held.append(value)
+        return held
 
     def _layout(self, slot: CacheSlot) -> CacheLayout:
         return self.flow.slots[slot]
@@ -239,13 +246,8 @@ class CacheRewriter:
             if root in self.values:
                 graph.set_output(dequantize(self.values[root], None))
             return []
-        inputs, held = list(root.operands), list[QuantizedValue]()
-        for slot in slots:
-            layout = self._layout(slot)
-            value = self._narrow(inputs[slot.index], layout, layout.blocks, root)
-            self.values.setdefault(value.node, value)
-            inputs[slot.index] = value.node
-            held.append(value)
+        inputs = list(root.operands)
+        held = self._narrow_elements(inputs, slots, root)
         is_body = any(slot.is_loop for slot in slots)
         if is_body:
             inputs[len(inputs) - len(slots) :] = [value.companions[SCALE] for value in held]

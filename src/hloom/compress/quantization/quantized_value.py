@@ -101,16 +101,7 @@ def move(value: QuantizedValue, node: Apply) -> QuantizedValue | None:
     if movement is None:
         return None
     writer = InsertionPoint(node.graph, node)
-    type_ = node.array_type
-    made = node.graph.add_apply(
-        node.op,
-        (value.node, *node.operands[1:]),
-        packed(type_.with_dtype(value.node.array_type.dtype)),
-        node.attributes,
-        node.name,
-        before=node,
-        metadata=node.raw_metadata,
-    )
+    made = _narrow_copy(node, (value.node, *node.operands[1:]), value)
     companions: dict[str, Node] = {}
     own = {name: given for name, given in node.attributes.items() if name in node.op.attributes}
     for name, companion in value.companions.items():
@@ -121,27 +112,25 @@ def move(value: QuantizedValue, node: Apply) -> QuantizedValue | None:
         companions[name] = writer.op(
             node.opcode, companion, *node.operands[1:], name=f"{node.name}.{name}", **attributes
         )
-    return QuantizedValue(made, companions, movement.blocks, type_.with_layout(None))
+    return QuantizedValue(made, companions, movement.blocks, node.array_type.with_layout(None))
 
 
 def mask(value: QuantizedValue, node: Apply, operand_index: int) -> QuantizedValue | None:
     """What a mask of a value leaves, in the narrow type, where zero is zero; None where it is not, or no mask."""
     if not is_mask_of(node, operand_index) or ZERO in value.companions:
         return None
-    writer, type_ = InsertionPoint(node.graph, node), node.array_type
+    writer = InsertionPoint(node.graph, node)
     operands = [writer.constant(0, value.node.array_type.with_layout(None))] * 2
     operands[operand_index - 1] = value.node
-    narrow = packed(type_.with_dtype(value.node.array_type.dtype))
-    made = node.graph.add_apply(
-        node.op,
-        (node.operands[0], *operands),
-        narrow,
-        node.attributes,
-        node.name,
-        before=node,
-        metadata=node.raw_metadata,
-    )
-    return QuantizedValue(made, value.companions, value.blocks, type_.with_layout(None))
+    made = _narrow_copy(node, (node.operands[0], *operands), value)
+    return QuantizedValue(made, value.companions, value.blocks, node.array_type.with_layout(None))
+
+
+def _narrow_copy(node: Apply, operands: Sequence[Node], value: QuantizedValue) -> Apply:
+    """The same op of other operands, in front of a node, in the narrow type of a value."""
+    type_ = packed(node.array_type.with_dtype(value.node.array_type.dtype))
+    metadata = node.raw_metadata
+    return node.graph.add_apply(node.op, operands, type_, node.attributes, node.name, before=node, metadata=metadata)
 
 
 def movement_of(dims: Sequence[int], spreads: Mapping[str, Spread], node: Apply) -> Movement | None:

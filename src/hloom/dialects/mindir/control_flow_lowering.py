@@ -379,9 +379,7 @@ class ControlFlow:
         The call that follows the loop; the joined skeleton where the body's jump does not fit; None where the loop is
         not of this form.
         """
-        within = self.emitter.begin("body", leaf_types(skeleton))
-        carried = with_arrays(skeleton, iter(within.arrays))
-        assert isinstance(carried, Aggregate), "a loop carries a tuple"
+        within, carried = self.begin("body", skeleton)
         end = yield self.entry(inner, header, carried)
         side = self.body_side(region, header, end)
         if side is None:
@@ -404,6 +402,13 @@ class ControlFlow:
         end = yield self.entry(region, header, final)
         return TailCall(end.function.options[1 - side], end.arguments, end.node)
 
+    def begin(self, name: str, skeleton: LoweredValue) -> tuple[Within, Aggregate]:
+        """Begin a computation of a loop; with it the values that the loop carries."""
+        within = self.emitter.begin(name, leaf_types(skeleton))
+        carried = with_arrays(skeleton, iter(within.arrays))
+        assert isinstance(carried, Aggregate), "a loop carries a tuple"
+        return within, carried
+
     def body_side(self, region: Region, header: Graph, end: object) -> int | None:
         """Which of the two functions that a header chooses from leads back to it, where one alone does."""
         if not isinstance(end, TailCall) or not isinstance(end.function, Choice):
@@ -421,9 +426,7 @@ class ControlFlow:
 
     def condition(self, inner: Region, header: Graph, skeleton: LoweredValue, side: int) -> Task:
         """The computation that says whether a guarded loop goes on."""
-        within = self.emitter.begin("condition", leaf_types(skeleton))
-        carried = with_arrays(skeleton, iter(within.arrays))
-        assert isinstance(carried, Aggregate), "a loop carries a tuple"
+        within, carried = self.begin("condition", skeleton)
         end = yield self.entry(inner, header, carried)
         selector = end.function.selector
         self.emitter.finish_with(within.graph, selector if side == 0 else self.emitter.negated(selector))
@@ -437,9 +440,7 @@ class ControlFlow:
 
         What follows the loop as an outcome, or the joined skeleton where the body's jump does not fit.
         """
-        within = self.emitter.begin("body", leaf_types(skeleton))
-        carried = with_arrays(skeleton, iter(within.arrays))
-        assert isinstance(carried, Aggregate), "a loop carries a tuple"
+        within, carried = self.begin("body", skeleton)
         outcome: Outcome = yield self.region_outcome(inner, header, carried)
         if header not in outcome.values:
             return (yield self.called_once(within, outcome, state, skeleton))

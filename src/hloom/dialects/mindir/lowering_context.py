@@ -72,10 +72,8 @@ class Primitive:
         return default if value is None else value
 
     def plain(self, value: LoweredValue) -> Any:
-        if isinstance(value, Number):
-            return value.value
-        if isinstance(value, Text):
-            return value.text
+        if isinstance(value, (Number, Text)):
+            return _plain_value(value)
         if isinstance(value, Aggregate):
             return tuple(self.plain(part) for part in value.elements)
         if isinstance(value, Word):

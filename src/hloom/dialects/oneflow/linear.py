@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hloom.dialects.oneflow.rows import SEGMENTS, array, optional_operands, plain, row, table
+from hloom.dialects.oneflow.rows import array, optional_operands, plain, row, table
 from hloom.ir import TensorType, TupleType, Type, TypeProblem
 
 MATMUL = {"transpose_a": False, "transpose_b": False, "alpha": 1.0}
@@ -131,4 +131,3 @@ ROWS = table(
     row("conv2d", (2, 4), _conv2d, _CONVOLUTION),
     row("fused_glu", (2, 5), _glu, {"activation": "none", "has_bias": False, "is_split": False}),
 )
-assert SEGMENTS in ROWS["oneflow.conv2d"].attributes
