@@ -161,7 +161,7 @@ def prune_with(module: Module, weights: Mapping[str, Any] | Sequence[Any], optio
     selection = read_selection(options, "pruned")
     check_program(module, "pruned")
     before = canonicalize(module)
-    selected, exclusions = select_weights(before, selection, _reason_against, "pruned")
+    selected, exclusions = select_weights(before, selection, "pruned")
     chosen: dict[Parameter, tuple[MatrixDims, list[WeightUse]]] = {}
     for parameter, uses in selected.items():
         dims, reason = _dims(parameter, uses, shape, within, method)
@@ -234,15 +234,6 @@ def _within(within: str | None, method: str, pattern: Pattern) -> str:
         raise HloomError("blocks are of several outputs: they are compared within a weight or the model")
     default = "output" if method == "wanda" and pattern is None else "weight"
     return within or default
-
-
-def _reason_against(type_: TensorType) -> str | None:
-    """Why a parameter of a type is not to be pruned; None where it is."""
-    if not type_.is_static:
-        return f"it is {type_}: its size is not known"
-    if not type_.dtype.is_float:
-        return f"it is {type_}: only floats are pruned"
-    return None
 
 
 def _dims(

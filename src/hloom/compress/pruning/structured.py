@@ -165,7 +165,7 @@ def prune_structured_with(
     canonicalize_in_place(copy)
     separate_uses(copy)
     arrays = _named(copy, weights)
-    selected, exclusions = select_weights(copy, selection, _reason_against, "pruned")
+    selected, exclusions = select_weights(copy, selection, "pruned")
     search = _AxisSearch(copy, arrays, pad_outputs=options.pad_outputs)
     readers = {use.node for number in arrays for use in uses_of(copy.entry.parameters[number])}
     for parameter, uses in selected.items():
@@ -381,13 +381,6 @@ def _named(module: Module, weights: Mapping[str, Any]) -> dict[int, np.ndarray]:
     parameters = module.entry.parameters
     arrays = {number: np.asarray(weights[key]) for number, key in keys.items()}
     return {number: checked(parameters[number], array) for number, array in arrays.items()}
-
-
-def _reason_against(type_: TensorType) -> str | None:
-    """Why the dimensions of a parameter of a type cannot be removed; None where they can."""
-    if not type_.is_static:
-        return f"it is {type_}: its size is not known"
-    return None if type_.dtype.is_float else f"it is {type_}: only floats are pruned"
 
 
 def _is_even(coupling: Coupling, removed: np.ndarray) -> bool:

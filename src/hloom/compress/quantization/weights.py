@@ -11,7 +11,7 @@ Tables are weights if a relative is one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -95,7 +95,7 @@ def choose_weights(module: Module, recipe: Recipe) -> tuple[list[Weight], list[E
 
     Raises HloomError where a parameter may be a weight or an input, and where only some of a weight's uses are meant.
     """
-    selected, exclusions = select_weights(module, recipe, _reason_against, masked=True)
+    selected, exclusions = select_weights(module, recipe, "quantised", masked=True, least_bits=LEAST_BITS)
     names = ParameterNames(module.entry.parameters)
     formats = {names[name]: form for name, form in recipe.by_weight}
     if len(formats) < len(recipe.by_weight):
@@ -115,15 +115,15 @@ def choose_weights(module: Module, recipe: Recipe) -> tuple[list[Weight], list[E
 def select_weights(
     module: Module,
     selection: WeightSelection,
-    reason_against: Callable[[TensorType], str | None],
-    what: str = "quantised",
+    what: str,
     *,
     masked: bool = False,
+    least_bits: int = 0,
 ) -> tuple[dict[Parameter, list[WeightUse]], list[Exclusion]]:
     """The parameters of a module in canonical form that a selection covers, with their uses, and what it skips.
 
-    `reason_against` says why an array type does not qualify for `what`; with `masked`, weights behind a mask are
-    included. Raises HloomError if a parameter may be a weight or an input.
+    `what` is what is to be done to them, for messages; with `masked`, weights behind a mask are included; floats of
+    fewer bits than `least_bits` are skipped. Raises HloomError if a parameter may be a weight or an input.
     """
     entry = module.entry
     names = ParameterNames(entry.parameters)
@@ -145,7 +145,7 @@ def select_weights(
     selected: dict[Parameter, list[WeightUse]] = {}
     for parameter in dict.fromkeys(wanted):
         assert isinstance(parameter.type, TensorType), "only arrays have uses"
-        reason = reason_against(parameter.type)
+        reason = _reason_against(parameter.type, what, least_bits)
         if reason is None and parameter.type.element_count < selection.least:
             reason = f"it has {parameter.type.element_count:,} elements, fewer than {selection.least:,}"
         if reason is None:
@@ -488,15 +488,13 @@ def _check_named(parameter: Parameter, uses: list[WeightUse], selection: WeightS
         raise HloomError(f"{parameter.name} is not a weight: no {', '.join(selection.opcodes)} {what}")
 
 
-def _reason_against(type_: TensorType) -> str | None:
-    """Why a parameter of a type is not to be quantised; None where it is."""
+def _reason_against(type_: TensorType, what: str, least_bits: int) -> str | None:
+    """Why a parameter of a type does not qualify for `what`; None if it does."""
     if not type_.is_static:
         return f"it is {type_}: its size is not known"
     if not type_.dtype.is_float:
-        return f"it is {type_}: only floats are quantised"
-    if type_.dtype.bits < LEAST_BITS:
-        return f"it is {type_}: it is narrow already"
-    return None
+        return f"it is {type_}: only floats are {what}"
+    return f"it is {type_}: it is narrow already" if type_.dtype.bits < least_bits else None
 
 
 def _weight(parameter: Parameter, uses: list[WeightUse], recipe: Recipe, form: WeightFormat) -> Weight | str:
