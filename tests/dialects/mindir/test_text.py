@@ -179,6 +179,15 @@ def test_a_name_that_nothing_defines_is_given_to_no_other_node():
     assert mindir.to_text(mindir.parse(printed)) == printed
 
 
+@pytest.mark.parametrize("field", ["fused", "fused:", "fused::", "fused :I64(1)", "fused: ", "fused:: I64(1)"])
+def test_a_field_without_a_value_is_written_the_same_each_time(field):
+    before = "primitive_attrs: {side_effect_propagate: I64(1)}"
+    written = text("branch.optimize.ir")
+    assert before in written
+    printed = mindir.to_text(mindir.parse(written.replace(before, f"primitive_attrs: {{{field}}}")))
+    assert mindir.to_text(mindir.parse(printed)) == printed
+
+
 @given(data=st.data(), name=st.sampled_from(["branch.optimize.ir", "closure.validate.ir", "mlp.validate.ir"]))
 def test_a_damaged_text_reads_or_is_refused_with_a_place(data, name):
     written = text(name)

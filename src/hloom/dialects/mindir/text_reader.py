@@ -507,9 +507,11 @@ class _Reader:
 
     def fields(self, inner: str) -> tuple[tuple[str, str], ...]:
         """The names and values of a group of attributes."""
-        spans, _ = items(Source("{" + inner + "}"), 0)
-        pairs = [("{" + inner + "}")[left:right].partition(": ") for left, right in spans]
-        return tuple((name, value) for name, _, value in pairs)
+        text = "{" + inner + "}"
+        spans, _ = items(Source(text), 0)
+        # items end before spaces, so a field without a value ends in ":"
+        pairs = [f"{text[left:right]} ".partition(": ") for left, right in spans]
+        return tuple((name.rstrip(), value.rstrip()) for name, _, value in pairs)
 
     # Positions
 
