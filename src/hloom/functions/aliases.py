@@ -8,6 +8,7 @@ mean one array after it; of the others it is known which array they were on each
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hloom.functions.values import Array, ConflictingValue
@@ -17,6 +18,7 @@ from hloom.ir import reachable
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
     from hloom.functions.joins import Join
+    from hloom.functions.store import Store
 
 Origins = tuple[tuple[int, Array], ...]
 """For each path that meets: what identifies it within its join, and the array that comes from it."""
@@ -99,8 +101,8 @@ class Aliases:
         return any(self._may_share(left, origin, known) for origin in b[2].values())
 
 
-def origins_of(values: Any, stores: Any) -> Origins:
-    """The arrays of paths that meet, where there are elements that may be changed."""
-    if not all(isinstance(value, Array) and value.has_elements for value in values):
+def origins_of(rows: Sequence[tuple[Any, Store]]) -> Origins:
+    """The arrays of paths that meet, if their elements may be changed."""
+    if not all(isinstance(value, Array) and value.has_elements for value, _ in rows):
         return ()
-    return tuple((id(store), value.identity) for value, store in zip(values, stores, strict=True))
+    return tuple((id(store), value.identity) for value, store in rows)

@@ -26,7 +26,7 @@ import numpy as np
 
 from hloom.functions.builtin_functions import BUILTINS, Handler, call_derived_outside, call_method
 from hloom.functions.code import Code
-from hloom.functions.container_classes import is_container, is_sequence
+from hloom.functions.container_classes import is_list, is_object
 from hloom.functions.gradients import call_derived
 from hloom.functions.library import has_own_rules, is_library, is_single_dispatch
 from hloom.functions.prelude import NUMPY_PRELUDE, PRELUDE
@@ -43,7 +43,6 @@ from hloom.functions.values import (
     FunctionClosure,
     Method,
     PartialCall,
-    Ref,
     Scope,
     Tuple,
     ValueChoice,
@@ -107,7 +106,7 @@ class Calls:
             return call_derived(interpreter, function, arguments, keywords)
         if isinstance(function, ValueChoice):
             return interpreter.control.choices(function, lambda option: self.call(option, arguments, keywords))
-        if isinstance(function, Ref) and not is_container(function.cell.cls):
+        if is_object(function):
             method = interpreter.members.class_attribute(function, "__call__")
             if method is not None:
                 return self.call(method, arguments, keywords)
@@ -247,7 +246,7 @@ class Calls:
         for value in values:
             if isinstance(value, Tuple):
                 yield from value.items
-            elif isinstance(value, Ref) and is_sequence(value.cell.cls):
+            elif is_list(value):
                 yield from self.interpreter.contents(value).items
             else:
                 yield value

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict, deque
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeGuard
+
+from hloom.functions.values import ITERATOR, AbstractValue, Ref, Tuple
 
 MAPPINGS = (dict, OrderedDict, defaultdict, Counter)
 SEQUENCES = (list, deque)
@@ -27,6 +29,29 @@ def is_sequence(cls: type) -> bool:
 def is_container(cls: type) -> bool:
     """Whether objects of a class hold items rather than attributes."""
     return is_mapping(cls) or is_sequence(cls)
+
+
+def is_dict(value: AbstractValue) -> TypeGuard[Ref]:
+    return isinstance(value, Ref) and is_mapping(value.cell.cls)
+
+
+def is_list(value: AbstractValue) -> TypeGuard[Ref]:
+    """Whether a value is a list or a deque."""
+    return isinstance(value, Ref) and is_sequence(value.cell.cls)
+
+
+def is_row(value: AbstractValue) -> TypeGuard[Tuple | Ref]:
+    """Whether a value is a tuple, a list or a deque, which may become an array."""
+    return isinstance(value, Tuple) or is_list(value)
+
+
+def is_collection(value: AbstractValue) -> TypeGuard[Ref]:
+    return isinstance(value, Ref) and is_container(value.cell.cls)
+
+
+def is_object(value: AbstractValue) -> TypeGuard[Ref]:
+    """Whether a value is an instance of a class that holds attributes."""
+    return isinstance(value, Ref) and value.cell.cls is not ITERATOR and not is_container(value.cell.cls)
 
 
 @lru_cache(maxsize=4096)

@@ -21,7 +21,7 @@ from hloom.functions.join_specs import (
 )
 from hloom.functions.joins import Join
 from hloom.functions.state import NORMAL, Completion, PathEnds
-from hloom.functions.store import MISSING, Store
+from hloom.functions.store import Store
 from hloom.functions.values import (
     NONE,
     UNBOUND,
@@ -31,6 +31,7 @@ from hloom.functions.values import (
     Const,
     ValueChoice,
     Variable,
+    is_none,
 )
 from hloom.ir import Constant, Graph, Node, TensorType, Trait, TupleType, Type, dtype
 from hloom.ops import OPS, with_trait
@@ -190,23 +191,23 @@ class Control:
         keys: dict[Any, None] = {}
         for arm in arms:
             keys.update(dict.fromkeys(self.changed_keys(arm)))
-        join = Join(interpreter, store, keys)
+        join, stores = Join(interpreter, store, keys), [arm.store for arm in arms]
         returned = self.returned(alive)
         specs: dict[Any, JoinSpec] = {}
         rows: dict[Any, list[Any]] = {}
         for key in keys:
-            held = [self.held(arm, key) if arm.alive or key is interpreter.error else ABSENT for arm in arms]
+            held = [arm.store.held(key) if arm.alive or key is interpreter.error else ABSENT for arm in arms]
             if isinstance(key, Variable) and key is not interpreter.error and key in returned:
                 held = [ABSENT if value is UNBOUND else value for value in held]
             rows[key] = held
             try:
-                specs[key] = join.unify(held, [arm.store for arm in arms])
+                specs[key] = join.unify(zip(held, stores, strict=True))
             except NoCommonType as problem:
                 specs[key] = self.conflict(key, arms, problem)
         value: JoinSpec = SameSpec(NONE)
         if has_value and alive:
             try:
-                value = join.unify([arm.value if arm.alive else ABSENT for arm in arms], [arm.store for arm in arms])
+                value = join.unify([(arm.value if arm.alive else ABSENT, arm.store) for arm in arms])
             except NoCommonType as problem:
                 interpreter.refuse(f"the two sides of a condition have no type in common: {problem}")
         outputs: list[list[Node]] = []
@@ -248,10 +249,6 @@ class Control:
         error = self.interpreter.error
         if error in arm.store.entries:
             yield error
-
-    def held(self, arm: Arm, key: Any) -> Any:
-        value = arm.store.get(key)
-        return key if value is MISSING and isinstance(key, Array) else value
 
     def lowered(self, join: Join, spec: JoinSpec, held: Any, arm: Arm) -> list[Node]:
         if held is ABSENT:
@@ -309,7 +306,7 @@ def bare_type(value_type: Type | None) -> Type:
     return value_type
 
 
-def _narrowed(choice: ValueChoice, is_none: bool) -> AbstractValue | None:
+def _narrowed(choice: ValueChoice, wanted: bool) -> AbstractValue | None:
     """One of several values that is (or is not) None; itself where that leaves several."""
-    options = [option for option in choice.options if (isinstance(option, Const) and option.value is None) is is_none]
+    options = [option for option in choice.options if is_none(option) is wanted]
     return options[0] if len(options) == 1 else None

@@ -6,19 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hloom.functions.values import (
-    Array,
-    Const,
-    Derived,
-    Fields,
-    FunctionClosure,
-    Method,
-    PartialCall,
-    Ref,
-    Series,
-    Tuple,
-    ValueChoice,
-)
+from hloom.functions.values import AbstractValue, Array, Const, Ref
 
 
 def same(a: Any, b: Any) -> bool:
@@ -33,38 +21,10 @@ def same(a: Any, b: Any) -> bool:
         return a.node is b.node and a.weak == b.weak
     if isinstance(a, Const):
         return same_object(a.value, b.value)
-    if isinstance(a, Tuple):
-        return a.cls is b.cls and len(a.items) == len(b.items) and all(map(same, a.items, b.items))
     if isinstance(a, Ref):
         return a.cell is b.cell
-    if isinstance(a, FunctionClosure):
-        return (
-            a.code is b.code
-            and a.scope is b.scope
-            and len(a.defaults) == len(b.defaults)
-            and all(map(same, a.defaults, b.defaults))
-            and a.keyword_defaults.keys() == b.keyword_defaults.keys()
-            and all(same(item, b.keyword_defaults[name]) for name, item in a.keyword_defaults.items())
-        )
-    if isinstance(a, PartialCall):
-        return (
-            same(a.function, b.function)
-            and len(a.arguments) == len(b.arguments)
-            and all(map(same, a.arguments, b.arguments))
-            and a.keywords.keys() == b.keywords.keys()
-            and all(same(item, b.keywords[name]) for name, item in a.keywords.items())
-        )
-    if isinstance(a, Method):
-        return a.name == b.name and same(a.owner, b.owner)
-    if isinstance(a, Derived):
-        return a.transformation == b.transformation and a.options == b.options and same(a.function, b.function)
-    if isinstance(a, Series):
-        return a.rule == b.rule and len(a.parts) == len(b.parts) and all(map(same, a.parts, b.parts))
-    if isinstance(a, Fields):
-        return a.keys == b.keys and len(a.items) == len(b.items) and all(map(same, a.items, b.items))
-    if isinstance(a, ValueChoice):
-        return a.tag.node is b.tag.node and len(a.options) == len(b.options) and all(map(same, a.options, b.options))
-    return False
+    is_composite = isinstance(a, AbstractValue) and bool(a.made_of)
+    return is_composite and a.kind == b.kind and all(map(same, a.children, b.children))
 
 
 def same_object(a: Any, b: Any) -> bool:

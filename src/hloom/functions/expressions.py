@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hloom.functions.code import nested_code
 from hloom.functions.comprehensions import FIRST, FOLDS, Comprehensions
-from hloom.functions.container_classes import is_mapping, is_sequence
+from hloom.functions.container_classes import is_dict, is_sequence
 from hloom.functions.iterators import is_iterator, is_view
 from hloom.functions.state import PYTHON_ERRORS
 from hloom.functions.values import (
@@ -146,7 +146,7 @@ class Expressions:
         for key, item in zip(node.keys, node.values, strict=True):
             if key is None:
                 other = self.evaluate(item)
-                if not (isinstance(other, Ref) and is_mapping(other.cell.cls)):
+                if not (is_dict(other)):
                     interpreter.refuse(f"** takes a dict, not {described(other)}", TypeError)
                 for name, value in zip(
                     interpreter.contents(other).keys or (), interpreter.contents(other).items, strict=True
@@ -180,9 +180,9 @@ class Expressions:
         is_listed = isinstance(value, Ref) and (is_sequence(value.cell.cls) or is_iterator(value))
         if isinstance(value, Series) or is_listed:
             return [self.static(item, what) for item in interpreter.iterators.items(value)]
-        if isinstance(value, Ref) and is_mapping(value.cell.cls):
+        if is_dict(value):
             fields = interpreter.contents(value)
-            return {key: self.static(item, what) for key, item in zip(fields.keys or (), fields.items, strict=True)}
+            return {key: self.static(item, what) for key, item in fields.pairs}
         if isinstance(value, FunctionClosure) and value.original is not None:
             return value.original
         interpreter.refuse(
@@ -281,9 +281,9 @@ class Expressions:
             value = self.evaluate(keyword.value)
             if keyword.arg is not None:
                 keywords[keyword.arg] = value
-            elif isinstance(value, Ref) and is_mapping(value.cell.cls):
+            elif is_dict(value):
                 fields = interpreter.contents(value)
-                for name, item in zip(fields.keys or (), fields.items, strict=True):
+                for name, item in fields.pairs:
                     if not isinstance(name, str):
                         interpreter.raise_error(TypeError, "keywords must be strings")
                     if name in keywords:

@@ -19,7 +19,7 @@ from hloom.functions.join_specs import CellSpec, JoinSpec, LeafSpec, PartsSpec
 from hloom.functions.joins import Join
 from hloom.functions.library import import_graphs
 from hloom.functions.state import PathEnds
-from hloom.functions.store import MISSING, Store
+from hloom.functions.store import Store
 from hloom.functions.values import (
     NONE,
     AbstractValue,
@@ -31,6 +31,7 @@ from hloom.functions.values import (
     Ref,
     Tuple,
     described,
+    is_none,
 )
 from hloom.ir import Apply, Module, Node, TensorType, TupleType, dtype
 from hloom.ops import OPS
@@ -313,8 +314,7 @@ class _Part:
             outputs: list[Node] = list(self.result.lower(inside, value, arm.store))
             for key in arm.store.changed() if alive else [key for key in arm.store.entries if key is interpreter.error]:
                 held = arm.store.get(key)
-                entry = join.store.get(key)
-                spec = join.unify([key if entry is MISSING else entry, held], [join.store, arm.store], widen=True)
+                spec = join.unify([(join.store.held(key), join.store), (held, arm.store)], widen=True)
                 self.written[key] = spec
                 outputs += spec.lower(inside, held, arm.store)
             self.result_types = [node.array_type for node in outputs]
@@ -512,7 +512,7 @@ def _direction(interpreter: Interpreter, held: Any, wanted: TensorType, what: st
 def _counterparts(interpreter: Interpreter, value: AbstractValue, other: AbstractValue, what: str) -> list[Any]:
     """For each leaf of a tree that of another one of the same structure, None where the other has None in its place."""
     leaves = _leaves(interpreter, value)
-    if not leaves or (isinstance(other, Const) and other.value is None):
+    if not leaves or is_none(other):
         return [None] * len(leaves)
     own, theirs = _fields(interpreter, value), _fields(interpreter, other)
     if own is None and theirs is None and (counterparts := _leaves(interpreter, other)):

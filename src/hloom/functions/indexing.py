@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hloom.functions.builtin_functions import missing_item
-from hloom.functions.container_classes import is_container, is_mapping, is_sequence, plain_class
+from hloom.functions.container_classes import is_container, is_list, is_mapping, is_sequence, plain_class
 from hloom.functions.overlaps import OVERWRITES, as_it_goes, shares_elements
 from hloom.functions.values import (
     AbstractValue,
@@ -23,6 +23,10 @@ from hloom.functions.values import (
     Tuple,
     ValueChoice,
     described,
+    index_parts,
+    is_moving,
+    is_none,
+    is_slice,
 )
 from hloom.functions.windows import window_of
 from hloom.ir import dtype
@@ -93,7 +97,7 @@ class Indexing:
             name = interpreter.classes.class_of(owner).__name__
             interpreter.raise_error(TypeError, f"'{name}' object is not subscriptable")
         if isinstance(owner, Series):
-            if owner.rule == "range" and not (isinstance(index, Tuple) and index.cls is slice):
+            if owner.rule == "range" and not (is_slice(index)):
                 return interpreter.members.item(owner, self._in_bounds(index, interpreter.members.length(owner)))
             if owner.rule == "range" and all(isinstance(part, Const) for part in owner.parts):
                 chosen = range(*(part.value for part in owner.parts))[self._plain(index)]  # type: ignore[attr-defined]
@@ -102,7 +106,7 @@ class Indexing:
         interpreter.raise_error(TypeError, f"{described(owner)} is not subscriptable")
 
     def _plain(self, index: AbstractValue) -> Any:
-        if isinstance(index, Tuple) and index.cls is slice:
+        if is_slice(index):
             return slice(*(self.interpreter.static(part, "a bound of a slice") for part in index.items))
         return self.interpreter.static(index, "an index")
 
@@ -136,7 +140,7 @@ class Indexing:
 
     def _of_sequence(self, owner: AbstractValue, items: Sequence[AbstractValue], index: AbstractValue) -> AbstractValue:
         interpreter = self.interpreter
-        if isinstance(index, Tuple) and index.cls is slice:
+        if is_slice(index):
             if isinstance(owner, Ref) and plain_class(owner.cell.cls) is deque:
                 interpreter.raise_error(TypeError, "sequence index must be integer, not 'slice'")
             chosen = items[self._plain(index)]
@@ -167,7 +171,7 @@ class Indexing:
         if plain_class(owner.cell.cls) not in (dict, OrderedDict):
             interpreter.static(index, f"the key of a {plain_class(owner.cell.cls).__name__}")
         fields = interpreter.contents(owner)
-        rows = [(key, item) for key, item in zip(fields.keys or (), fields.items, strict=True)
+        rows = [(key, item) for key, item in fields.pairs
                 if isinstance(key, (bool, int, float, np.number))]  # fmt: skip
         tag, is_there = emitter.constant(0, S32), emitter.constant(False, PREDICATE)
         for number, (key, _) in enumerate(rows):
@@ -187,7 +191,7 @@ class Indexing:
         if owner.weak or not owner.dims:
             if isinstance(index, Tuple) and not index.items and index.cls is tuple:
                 return owner
-            parts = index.items if isinstance(index, Tuple) and index.cls is not slice else (index,)
+            parts = index_parts(index)
             known = [part.value for part in parts if isinstance(part, Const)]
             if not owner.weak and len(known) == len(parts) and all(part in (None, Ellipsis) for part in known):
                 return interpreter.library.subscript(owner, known)
@@ -214,8 +218,8 @@ class Indexing:
         """The parts of an index: Python objects, and arrays that the run knows."""
         interpreter = self.interpreter
         parts: list[Any] = []
-        for part in index.items if isinstance(index, Tuple) and index.cls is not slice else (index,):
-            if isinstance(part, Ref) and is_sequence(part.cell.cls):
+        for part in index_parts(index):
+            if is_list(part):
                 part = interpreter.library.as_array(part)
             if isinstance(part, Tuple) and part.cls is not slice:
                 part = interpreter.library.as_array(part)
@@ -242,7 +246,7 @@ class Indexing:
     def _slice(self, owner: Array, part: Tuple) -> slice:
         bounds: list[Any] = []
         for bound in part.items:
-            if isinstance(bound, Array) and bound.literal is None:
+            if is_moving(bound):
                 self.interpreter.refuse(
                     "the bounds of a slice must be known when the program is compiled: its length is part of the type",
                     hint="jax.lax.dynamic_slice takes a start that only the run knows",
@@ -325,7 +329,7 @@ class Indexing:
     def _set_list(self, owner: Ref, index: AbstractValue, value: AbstractValue) -> None:
         interpreter = self.interpreter
         items = list(interpreter.contents(owner).items)
-        if isinstance(index, Tuple) and index.cls is slice:
+        if is_slice(index):
             items[self._plain(index)] = list(interpreter.members.items(value))
         elif isinstance(index, Const):
             try:
@@ -426,10 +430,10 @@ class Indexing:
         self.set(owner, index, operators.binary(symbol, left, right))
 
     def _has_moving_bounds(self, index: AbstractValue) -> bool:
-        parts = index.items if isinstance(index, Tuple) and index.cls is not slice else (index,)
+        parts = index_parts(index)
         return any(
-            isinstance(part, Tuple) and part.cls is slice
-            and any(isinstance(bound, Array) and bound.literal is None for bound in part.items)
+            is_slice(part)
+            and any(is_moving(bound) for bound in part.items)
             for part in parts
         )  # fmt: skip
 
@@ -455,7 +459,7 @@ class Indexing:
         """Assign to slices whose bounds only the run knows: a number, where positions are within the bounds."""
         interpreter = self.interpreter
         emitter, operators = interpreter.emitter, interpreter.operators
-        parts = list(index.items) if isinstance(index, Tuple) and index.cls is not slice else [index]
+        parts = list(index_parts(index))
         if any(isinstance(part, Const) and part.value in (None, Ellipsis) for part in parts) or len(parts) > len(
             owner.dims
         ):
@@ -465,13 +469,13 @@ class Indexing:
         for axis, part in enumerate(parts):
             size = owner.dims[axis]
             position = Array(emitter.iota(element, owner.dims, axis))
-            if isinstance(part, Tuple) and part.cls is slice:
+            if is_slice(part):
                 start, stop, step = part.items
                 if not (isinstance(step, Const) and step.value in (None, 1)):
                     interpreter.refuse("a slice with bounds that only the run knows has no step")
                 tests = []
                 for bound, symbol in ((start, ">="), (stop, "<")):
-                    if isinstance(bound, Const) and bound.value is None:
+                    if is_none(bound):
                         continue
                     wrapped = interpreter.numbers.array(bound, element)
                     negative = emitter.compare("LT", wrapped.node, emitter.like(0, wrapped.node))
@@ -505,7 +509,7 @@ class Indexing:
             key = interpreter.static(index, "the key of a dict")
             if fields.get(key) is None:
                 interpreter.raise_error(KeyError, repr(key))
-            kept = [(name, item) for name, item in zip(fields.keys or (), fields.items, strict=True) if name != key]
+            kept = [(name, item) for name, item in fields.pairs if name != key]
             interpreter.change(owner, Fields(tuple(name for name, _ in kept), tuple(item for _, item in kept)))
             return
         items = list(fields.items)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hloom.functions.code import Code
 from hloom.functions.state import CallFrame
-from hloom.functions.values import TRUE, AbstractValue, Const, Fields, Ref, Scope, Tuple, Variable
+from hloom.functions.values import TRUE, AbstractValue, Const, Fields, Ref, Scope, Tuple, Variable, is_none
 
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
@@ -218,7 +218,7 @@ def _accumulate(interpreter: Interpreter, owner: Ref, state: State) -> AbstractV
         return None
     if total is NOTHING:
         made = item
-    elif isinstance(function, Const) and function.value is None:
+    elif is_none(function):
         made = interpreter.operators.binary("+", interpreter.current(total), item)
     else:
         made = interpreter.calls.call(function, [interpreter.current(total), item], {})
@@ -290,7 +290,7 @@ def _read_group(interpreter: Interpreter, owner: Ref) -> bool:
     item = interpreter.iterators.next(source)
     if item is None:
         return False
-    is_plain = isinstance(function, Const) and function.value is None
+    is_plain = is_none(function)
     ranked = item if is_plain else interpreter.calls.call(function, [item], {})
     key = Const(interpreter.static(ranked, "the key of groupby()"))
     interpreter.iterators.save(owner, function, source, key, item, target, group)

@@ -362,4 +362,3 @@ def _is_watched(source: AbstractValue) -> bool:
 def _class_of(source: AbstractValue) -> type:
     """Python's class of the iterator over a source."""
     return CLASSES[source.rule] if isinstance(source, Series) else ITERATOR
-

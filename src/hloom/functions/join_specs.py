@@ -168,6 +168,11 @@ class PartsSpec(JoinSpec):
     take: Callable[[Any, Store], Sequence[Any]]
     make: Callable[[Join, Sequence[Any]], Any]
 
+    @classmethod
+    def like(cls, value: AbstractValue, parts: Sequence[JoinSpec]) -> PartsSpec:
+        """The spec of values of one kind."""
+        return cls(tuple(parts), lambda given, store: given.children, lambda join, items: value.with_children(items))
+
     def leaves(self) -> Iterator[LeafSpec]:
         for part in self.parts:
             yield from part.leaves()

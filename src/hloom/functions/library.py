@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hloom.functions.container_classes import is_mapping, is_sequence
+from hloom.functions.container_classes import is_dict, is_list, is_sequence
 from hloom.functions.library_arguments import (
     exception_of,
     filled,
     for_counterpart,
     has_lists,
-    is_number,
     is_plain,
     is_wider,
     name_of,
@@ -42,6 +41,7 @@ from hloom.functions.values import (
     Series,
     Tuple,
     described,
+    is_number,
     walk,
 )
 from hloom.functions.views import is_row_major
@@ -159,7 +159,7 @@ class Library:
     def _arrayed(self, value: AbstractValue) -> AbstractValue:
         """A sequence that holds sequences with those as arrays; one of numbers and arrays as an array."""
         interpreter = self.interpreter
-        if not isinstance(value, Tuple) and not (isinstance(value, Ref) and is_sequence(value.cell.cls)):
+        if not isinstance(value, Tuple) and not (is_list(value)):
             return value
         items = list(interpreter.members.items(value))
         rows = [self._arrayed(item) for item in items]
@@ -169,7 +169,7 @@ class Library:
 
     def _is_flat(self, value: AbstractValue) -> bool:
         """Whether a value is a sequence of numbers and arrays that are of one shape."""
-        if not isinstance(value, Tuple) and not (isinstance(value, Ref) and is_sequence(value.cell.cls)):
+        if not isinstance(value, Tuple) and not (is_list(value)):
             return False
         items = list(self.interpreter.members.items(value))
         shapes = {item.dims if isinstance(item, Array) else () for item in items}
@@ -264,9 +264,9 @@ class Library:
             return tuple(items) if value.cls is tuple else value.cls(*items)
         if isinstance(value, Ref) and (is_sequence(value.cell.cls) or value.cell.cls is ITERATOR):
             return [self._plain(item, arrays) for item in interpreter.members.items(value)]
-        if isinstance(value, Ref) and is_mapping(value.cell.cls):
+        if is_dict(value):
             fields = interpreter.contents(value)
-            return {key: self._plain(item, arrays) for key, item in zip(fields.keys or (), fields.items, strict=True)}
+            return {key: self._plain(item, arrays) for key, item in fields.pairs}
         if isinstance(value, Series):
             return [self._plain(item, arrays) for item in interpreter.members.items(value)]
         if isinstance(value, FunctionClosure) and value.original is not None:

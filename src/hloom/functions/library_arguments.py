@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hloom.functions.container_classes import is_sequence
+from hloom.functions.container_classes import is_list
 from hloom.functions.library_protocols import Placeholder
-from hloom.functions.values import AbstractValue, Array, Const, Ref, Tuple
+from hloom.functions.values import AbstractValue, Array, Const, Tuple
 from hloom.text import HloomError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def is_plain(value: AbstractValue, interpreter: Interpreter) -> bool:
         return all(is_plain(item, interpreter) for item in value.items)
     if isinstance(value, Array):
         return value.literal is not None and value.type.element_count <= 4096
-    if isinstance(value, Ref) and is_sequence(value.cell.cls):
+    if is_list(value):
         return all(is_plain(item, interpreter) for item in interpreter.contents(value).items)
     return False
 
@@ -69,10 +69,6 @@ def is_wider(example: Any, result: Array) -> bool:
         example.dtype.kind in "iu" and result.dtype.is_integer
     )
     return of_one_class and example.dtype.itemsize * 8 > result.dtype.bits
-
-
-def is_number(value: AbstractValue) -> bool:
-    return isinstance(value, Const) and isinstance(value.value, (bool, int, float, complex, np.generic))
 
 
 def filled(plain: Any, known: dict[int, np.ndarray]) -> Any:

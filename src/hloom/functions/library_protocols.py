@@ -27,6 +27,7 @@ class Traced:
     structure: Any
     """Nested tuples, lists and dicts whose leaves are numbers of results, or `Const` objects."""
 
+
 class LibraryTracing(Protocol):
     """What makes HLO of calls into jax."""
 

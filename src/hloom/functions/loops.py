@@ -27,7 +27,7 @@ from hloom.functions.join_specs import (
 )
 from hloom.functions.joins import Join
 from hloom.functions.state import NORMAL, Completion, PathEnds, Refusal
-from hloom.functions.store import MISSING, Store
+from hloom.functions.store import Store
 from hloom.functions.values import (
     UNBOUND,
     AbstractValue,
@@ -325,7 +325,7 @@ class Loops:
             for key, former in held.items():
                 if not one.arm.alive and key is not interpreter.error:
                     continue
-                after = interpreter.control.held(one.arm, key)
+                after = one.arm.store.held(key)
                 if not self._fits(specs.get(key), outer, former, (after, one.arm.store), key, least):
                     former.append((after, one.arm.store))
                     is_stable = False
@@ -382,15 +382,11 @@ class Loops:
     ) -> dict[Any, JoinSpec]:
         specs: dict[Any, JoinSpec] = {}
         for key, former in held.items():
-            entry = outer.get(key)
-            entry = key if entry is MISSING and isinstance(key, Array) else entry
-            values = [entry, *(value for value, _ in former)]
+            entry = outer.held(key)
             if entry is UNBOUND and (least or self._is_result(key)):
-                values[0] = ABSENT
+                entry = ABSENT
             try:
-                specs[key] = join.unify(
-                    values, [outer, *(store for _, store in former)], widen=key in predicted or key is go
-                )
+                specs[key] = join.unify([(entry, outer), *former], widen=key in predicted or key is go)
             except NoCommonType as problem:
                 specs[key] = self.interpreter.control.conflict(key, (), problem)
         return specs
@@ -414,16 +410,13 @@ class Loops:
             if isinstance(spec.value, ConflictingValue):
                 return True
             return same(spec.value, after[0]) or (isinstance(after[0], ConflictingValue))
-        entry = outer.get(key)
-        entry = key if entry is MISSING and isinstance(key, Array) else entry
+        entry = outer.held(key)
         if entry is UNBOUND and (least or self._is_result(key)):
             entry = ABSENT
         for widen in (True, False):
             for rows in ([after], [*former, after]):  # of alternatives, a round may be one and the carried type several
                 try:
-                    made = Join(self.interpreter, outer).unify(
-                        [entry, *(value for value, _ in rows)], [outer, *(store for _, store in rows)], widen=widen
-                    )
+                    made = Join(self.interpreter, outer).unify([(entry, outer), *rows], widen=widen)
                 except NoCommonType:
                     return False
                 if self._holds(spec, made):
@@ -489,7 +482,7 @@ class Loops:
             outputs: list[Node] = []
             for key, spec in specs.items():
                 is_there = arm.alive or key is interpreter.error
-                held = interpreter.control.held(arm, key) if is_there else ABSENT
+                held = arm.store.held(key) if is_there else ABSENT
                 outputs += interpreter.control.lowered(join, spec, held, arm)
             arm.graph.set_output(arm.emitter.tuple(outputs))
         condition = self._open_round("condition", specs, join)
@@ -513,8 +506,7 @@ class Loops:
             condition.arm.graph.set_output(result)
         initial: list[Node] = []
         for key, spec in specs.items():
-            entry = outer.get(key)
-            entry = key if entry is MISSING and isinstance(key, Array) else entry
+            entry = outer.held(key)
             if entry is UNBOUND and not isinstance(spec, MaybeSpec):
                 entry = ABSENT
             initial += list(spec.absent(join)) if entry is ABSENT else list(spec.lower(join, entry, outer))

@@ -19,7 +19,13 @@ from hloom.functions.builtin_functions import (
     methods_of,
 )
 from hloom.functions.captured import Captured, is_of_users
-from hloom.functions.container_classes import is_container, is_mapping, is_sequence, option_of
+from hloom.functions.container_classes import (
+    is_collection,
+    is_container,
+    is_dict,
+    is_list,
+    option_of,
+)
 from hloom.functions.iterators import VIEWS, is_iterator, is_view
 from hloom.functions.values import (
     AbstractValue,
@@ -97,7 +103,7 @@ class Members:
         cls = self.interpreter.classes.class_of(owner)
         if name == "__class__":
             return Const(cls)
-        is_sequence_or_mapping = isinstance(owner, Tuple) or (isinstance(owner, Ref) and is_container(owner.cell.cls))
+        is_sequence_or_mapping = isinstance(owner, Tuple) or is_collection(owner)
         function = SPECIAL_METHODS.get(name)
         if function is None and is_sequence_or_mapping:
             function = SEQUENCE_OPERATORS.get(name)
@@ -405,11 +411,11 @@ class Members:
                 return interpreter.calls.call(
                     source.parts[0], [self.item(part, number) for part in source.parts[1:]], {}
                 )
-        if isinstance(source, Ref) and is_mapping(source.cell.cls):
+        if is_dict(source):
             return self._item_of_view(Series("keys", (source,)), number)
         if isinstance(number, Const) and isinstance(source, Tuple):
             return source.items[number.value]
-        if isinstance(number, Const) and isinstance(source, Ref) and is_sequence(source.cell.cls):
+        if isinstance(number, Const) and is_list(source):
             return interpreter.contents(source).items[number.value]
         return interpreter.indexing.get(interpreter.current(source), number, is_checked=False)
 

@@ -20,7 +20,7 @@ from hloom.functions.exact_comparison import (
 )
 from hloom.functions.integer_bounds import check_bounds, compared_integers
 from hloom.functions.powers import PREDICATE, Powers, does_not_fit
-from hloom.functions.values import AbstractValue, Array, Const, described
+from hloom.functions.values import AbstractValue, Array, Const, described, is_number
 from hloom.ir import DType, Node, TensorType, dtype, dtype_of, literal_of
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class Numbers:
         """Operands of one type and shape, and whether the type is weak."""
         given = [value if isinstance(value, (Array, Const)) else self.array(value) for value in values]
         for value in given:
-            if isinstance(value, Const) and not isinstance(value.value, (bool, int, float, complex, np.generic)):
+            if isinstance(value, Const) and not is_number(value):
                 self.array(value)
         made, weak = self.promoted(given)
         dims = self.common_dims([value.dims if isinstance(value, Array) else () for value in given])
@@ -202,9 +202,7 @@ class Numbers:
             return Array(emitter.mul(a, b), weak)
         if symbol == "/":
             if weak:
-                self.check_divisor(
-                    b, "division by zero" if element is self._by_rank[2] else "complex division by zero"
-                )
+                self.check_divisor(b, "division by zero" if element is self._by_rank[2] else "complex division by zero")
             return Array(emitter.div(a, b), weak)
         if symbol in BITWISE:
             return Array(emitter.elementwise(BITWISE[symbol], a, b), weak)
@@ -232,12 +230,7 @@ class Numbers:
         return dtype_of(np.result_type(np.true_divide(np.ones((), element.numpy), np.ones((), element.numpy)).dtype))
 
     def known(self, value: AbstractValue) -> Any:
-        return value if isinstance(value, Array) else self._number(value)
-
-    def _number(self, value: AbstractValue) -> Any:
-        if isinstance(value, Const) and isinstance(value.value, (bool, int, float, complex, np.generic)):
-            return value
-        return self.array(value)
+        return value if isinstance(value, Array) or is_number(value) else self.array(value)
 
     def check_divisor(self, divisor: Node, message: str) -> None:
         emitter = self.emitter

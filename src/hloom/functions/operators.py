@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hloom.functions.container_classes import is_container, is_mapping, is_sequence, plain_class
+from hloom.functions.container_classes import (
+    is_container,
+    is_dict,
+    is_list,
+    is_mapping,
+    is_object,
+    is_row,
+    is_sequence,
+    plain_class,
+)
 from hloom.functions.equality import same
 from hloom.functions.exact_comparison import COMPARISONS, REFLECTED
 from hloom.functions.iterators import is_iterator, is_view
@@ -27,6 +36,7 @@ from hloom.functions.values import (
     Tuple,
     ValueChoice,
     described,
+    is_number,
 )
 from hloom.functions.views import is_row_major
 from hloom.ir import Node, TensorType, dtype
@@ -85,7 +95,7 @@ class Operators:
                 TypeError, f"unsupported operand types for @: {described(left)} and {described(right)}"
             )
         for value in (left, right):
-            if not isinstance(value, Array) and not _is_number(value):
+            if not isinstance(value, Array) and not is_number(value):
                 interpreter.raise_error(
                     TypeError, f"unsupported operand types for {symbol}: {described(left)} and {described(right)}"
                 )
@@ -94,16 +104,16 @@ class Operators:
     def augmented(self, symbol: str, left: AbstractValue, right: AbstractValue) -> AbstractValue:
         """`left symbol= right`: lists are changed where they are."""
         interpreter = self.interpreter
-        if isinstance(left, Ref) and is_sequence(left.cell.cls) and symbol == "+":
+        if is_list(left) and symbol == "+":
             interpreter.calls.call(interpreter.members.attribute(left, "extend"), [right], {})
             return left
-        if (_is_dict(left) and _is_dict(right) and symbol == "|") or (_is_list(left) and symbol == "*"):
+        if (is_dict(left) and is_dict(right) and symbol == "|") or (is_list(left) and symbol == "*"):
             assert isinstance(left, Ref)
             made = self.binary(symbol, left, right)
             assert isinstance(made, Ref)
             interpreter.change(left, interpreter.contents(made))
             return left
-        if isinstance(left, Ref) and not is_container(left.cell.cls):
+        if is_object(left):
             method = interpreter.members.class_attribute(left, f"__i{METHODS[symbol]}__")
             if method is not None:
                 return interpreter.calls.call(method, [right], {})
@@ -159,7 +169,7 @@ class Operators:
         members, calls = self.interpreter.members, self.interpreter.calls
         name = METHODS[symbol]
         for owner, other, method_name in ((left, right, f"__{name}__"), (right, left, f"__r{name}__")):
-            if isinstance(owner, Ref) and not is_container(owner.cell.cls):
+            if is_object(owner):
                 method = members.class_attribute(owner, method_name)
                 if method is not None:
                     result = calls.call(method, [other], {})
@@ -176,12 +186,11 @@ class Operators:
         if symbol == "+":
             if isinstance(left, Tuple) and isinstance(right, Tuple):
                 return Tuple((*left.items, *right.items))
-            if _is_list(left) and _is_list(right):
-                assert isinstance(left, Ref) and isinstance(right, Ref)
+            if is_list(left) and is_list(right):
                 return interpreter.new_list([*interpreter.contents(left).items, *interpreter.contents(right).items])
         if symbol == "*":
             sequence, count = (left, right) if isinstance(left, (Tuple, Ref)) else (right, left)
-            if isinstance(sequence, Tuple) or _is_list(sequence):
+            if is_row(sequence):
                 times = interpreter.static(count, "how often a sequence is repeated")
                 items = list(interpreter.members.items(sequence))
                 if not isinstance(times, int) or len(items) * times > LARGEST_KNOWN:
@@ -189,17 +198,16 @@ class Operators:
                 return (
                     Tuple(tuple(items * times)) if isinstance(sequence, Tuple) else interpreter.new_list(items * times)
                 )
-        if symbol == "|" and _is_dict(left) and _is_dict(right):
-            assert isinstance(left, Ref) and isinstance(right, Ref)
+        if symbol == "|" and is_dict(left) and is_dict(right):
             fields = interpreter.contents(left)
             other = interpreter.contents(right)
-            for key, item in zip(other.keys or (), other.items, strict=True):
+            for key, item in other.pairs:
                 fields = fields.changed(key, item)
             return interpreter.new_object(dict, fields)
         if isinstance(left, Array) or isinstance(right, Array):
             sequence = right if isinstance(left, Array) else left
             array = left if isinstance(left, Array) else right
-            if isinstance(array, Array) and not array.weak and (isinstance(sequence, Tuple) or _is_list(sequence)):
+            if isinstance(array, Array) and not array.weak and (is_row(sequence)):
                 made = interpreter.library.as_array(sequence)
                 pair = (left, made) if sequence is right else (made, right)
                 return self.binary(symbol, *pair)
@@ -307,12 +315,12 @@ class Operators:
         made = self._compared_by_methods(symbol, left, right)
         if made is not None:
             return made
-        numbers = [isinstance(value, Array) or _is_number(value) for value in (left, right)]
+        numbers = [isinstance(value, Array) or is_number(value) for value in (left, right)]
         if all(numbers):
             return interpreter.numbers.compare(symbol, left, right)
-        if isinstance(left, Array) and not left.weak and _is_sequence(right):
+        if isinstance(left, Array) and not left.weak and is_row(right):
             return interpreter.numbers.compare(symbol, left, interpreter.library.as_array(right))
-        if isinstance(right, Array) and not right.weak and _is_sequence(left):
+        if isinstance(right, Array) and not right.weak and is_row(left):
             return interpreter.numbers.compare(symbol, interpreter.library.as_array(left), right)
         if symbol in ("==", "!="):
             for value, other in ((left, right), (right, left)):
@@ -322,8 +330,7 @@ class Operators:
             return self._equality(symbol == "==", left, right)
         if isinstance(left, Tuple) and isinstance(right, Tuple):
             return self._ordered(symbol, left.items, right.items)
-        if _is_list(left) and _is_list(right):
-            assert isinstance(left, Ref) and isinstance(right, Ref)
+        if is_list(left) and is_list(right):
             return self._ordered(symbol, interpreter.contents(left).items, interpreter.contents(right).items)
         rows = [self._ordered_fields(value) for value in (left, right)]
         if rows[0] is not None and rows[1] is not None and same_class(left, right):
@@ -482,8 +489,7 @@ class Operators:
         interpreter = self.interpreter
         if isinstance(container, Const) and isinstance(item, Const):
             return self._known(lambda a, b: b in a, "in", container.value, item.value)
-        if _is_dict(container):
-            assert isinstance(container, Ref)
+        if is_dict(container):
             keys = interpreter.contents(container).keys or ()
             if isinstance(item, Array) and not item.dims and item.literal is None:
                 return self._contains(Tuple(tuple(map(Const, keys))), item)
@@ -542,10 +548,6 @@ def _laid_out(made: AbstractValue, *operands: AbstractValue) -> AbstractValue:
     return made
 
 
-def _is_number(value: AbstractValue) -> bool:
-    return isinstance(value, Const) and isinstance(value.value, (bool, int, float, complex, np.generic))
-
-
 def _is_text(value: AbstractValue) -> bool:
     return isinstance(value, Const) and isinstance(value.value, (str, bytes))
 
@@ -555,14 +557,6 @@ def known_range(value: AbstractValue) -> range | None:
     if isinstance(value, Series) and value.rule == "range" and all(isinstance(part, Const) for part in value.parts):
         return range(*(part.value for part in value.parts))  # type: ignore[attr-defined]
     return value.value if isinstance(value, Const) and isinstance(value.value, range) else None
-
-
-def _is_list(value: AbstractValue) -> bool:
-    return isinstance(value, Ref) and is_sequence(value.cell.cls)
-
-
-def _is_dict(value: AbstractValue) -> bool:
-    return isinstance(value, Ref) and is_mapping(value.cell.cls)
 
 
 def _may_equal(left: type, right: type) -> bool:
@@ -575,7 +569,3 @@ def _may_equal(left: type, right: type) -> bool:
 def same_class(left: AbstractValue, right: AbstractValue) -> bool:
     """Whether two values are objects of one class."""
     return isinstance(left, Ref) and isinstance(right, Ref) and left.cell.cls is right.cell.cls
-
-
-def _is_sequence(value: AbstractValue) -> bool:
-    return isinstance(value, Tuple) or _is_list(value)

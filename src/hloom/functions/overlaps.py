@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hloom.functions.container_classes import is_sequence
-from hloom.functions.values import AbstractValue, Array, Const, Ref, Tuple
+from hloom.functions.container_classes import is_row
+from hloom.functions.values import AbstractValue, Array, Const
 from hloom.functions.view_maps import CallMap, IndexMap, ViewMap, WindowMap
 from hloom.functions.views import skeleton, strides_of
 
@@ -30,7 +30,7 @@ def shares_elements(interpreter: Interpreter, owner: Array, value: AbstractValue
     """Whether a value is an array, or a sequence that holds one, that may have elements of an array."""
     if isinstance(value, Array):
         return value.has_elements and interpreter.aliases.share(owner, value)
-    is_items = isinstance(value, Tuple) or (isinstance(value, Ref) and is_sequence(value.cell.cls))
+    is_items = is_row(value)
     return is_items and any(shares_elements(interpreter, owner, item) for item in interpreter.members.items(value))
 
 

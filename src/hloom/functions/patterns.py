@@ -6,8 +6,8 @@ import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hloom.functions.container_classes import is_mapping, is_sequence
-from hloom.functions.values import AbstractValue, Array, Const, Fields, Ref, Tuple
+from hloom.functions.container_classes import is_dict, is_row
+from hloom.functions.values import AbstractValue, Array, Const, Fields, Tuple
 from hloom.ir import Node, dtype
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class Patterns:
 
     def _sequence(self, pattern: ast.MatchSequence, subject: AbstractValue, bound: Bound) -> bool | Node:
         interpreter = self.interpreter
-        if not (isinstance(subject, Tuple) or (isinstance(subject, Ref) and is_sequence(subject.cell.cls))):
+        if not is_row(subject):
             return False
         items = list(interpreter.members.items(subject))
         star = next((n for n, part in enumerate(pattern.patterns) if isinstance(part, ast.MatchStar)), None)
@@ -184,7 +184,7 @@ class Patterns:
 
     def _mapping(self, pattern: ast.MatchMapping, subject: AbstractValue, bound: Bound) -> bool | Node:
         interpreter = self.interpreter
-        if not (isinstance(subject, Ref) and is_mapping(subject.cell.cls)):
+        if not (is_dict(subject)):
             return False
         fields = interpreter.contents(subject)
         collected: list[bool | Node] = []
@@ -197,7 +197,7 @@ class Patterns:
                 return False
             collected.append(self._fits(part, item, bound))
         if pattern.rest is not None:
-            kept = [(key, item) for key, item in zip(fields.keys or (), fields.items, strict=True) if key not in names]
+            kept = [(key, item) for key, item in fields.pairs if key not in names]
             keys, items = tuple(key for key, _ in kept), tuple(item for _, item in kept)
             bound[pattern.rest] = interpreter.new_object(dict, Fields(keys, items))
         return self._all(collected)

@@ -25,16 +25,14 @@ from hloom.functions.join_specs import (
 from hloom.functions.joins import Join
 from hloom.functions.loops import MAX_ROUNDS
 from hloom.functions.state import CallFrame, PathEnds, RecursionMet
-from hloom.functions.store import MISSING, Store
+from hloom.functions.store import Store
 from hloom.functions.values import (
     AbstractValue,
     Array,
     Cell,
     Const,
-    Derived,
     Fields,
     FunctionClosure,
-    Method,
     PartialCall,
     Ref,
     Series,
@@ -51,6 +49,8 @@ if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
 
 NUMBERS = (bool, int, float, complex)
+OPENED = (Tuple, Fields, PartialCall, Series, ValueChoice)
+"""The values whose parts become parameters of a graph; others are part of what it is specialised to."""
 
 
 @dataclass(eq=False)
@@ -102,30 +102,12 @@ class RecursiveCalls:
             except TypeError:
                 return "object", id(value.value)
             return "const", type(value.value), repr(value.value) if isinstance(value.value, float) else value.value
-        if isinstance(value, Tuple):
-            return ("tuple", value.cls, *(self.signature(item, broaden=broaden) for item in value.items))
         if isinstance(value, Ref):
             fields = interpreter.store.get(value.cell)
-            if not isinstance(fields, Fields):
-                return "conflict", id(value)
-            return "cell", value.cell.cls, fields.keys, tuple(
-                self.signature(item, broaden=broaden) for item in fields.items
-            )  # fmt: skip
-        if isinstance(value, FunctionClosure):
-            given = (*value.defaults, *value.keyword_defaults.values())
-            return "function", value.code, id(value.scope), *(self.signature(item) for item in given)
-        if isinstance(value, PartialCall):
-            parts = (value.function, *value.arguments, *value.keywords.values())
-            return "partial", tuple(value.keywords), *(self.signature(part, broaden=broaden) for part in parts)
-        if isinstance(value, Derived):
-            return "derived", value.transformation, repr(value.options), self.signature(value.function)
-        if isinstance(value, Method):
-            return "method", value.name, self.signature(value.owner, broaden=broaden)
-        if isinstance(value, Series):
-            return "series", value.rule, *(self.signature(part, broaden=broaden) for part in value.parts)
-        if isinstance(value, ValueChoice):
-            return "choice", *(self.signature(option, broaden=broaden) for option in value.options)
-        return "value", id(value)
+            return "cell", value.cell.cls, self.signature(fields, broaden=broaden)
+        broaden = broaden and isinstance(value, OPENED)
+        children = [self.signature(child, broaden=broaden) for child in value.children]
+        return (type(value), value.kind, *children) if value.made_of else value
 
     def parameter_spec(self, value: Any, join: Join, *, broaden: bool) -> JoinSpec:
         """How an argument goes into a graph that is called: its arrays as parameters."""
@@ -136,41 +118,12 @@ class RecursiveCalls:
             if broaden and isinstance(value.value, NUMBERS):
                 return LeafSpec(TensorType(interpreter.numbers.weak_dtype(value.value)), True)
             return SameSpec(value)
-        if isinstance(value, Tuple):
-            cls = value.cls
-            parts = tuple(self.parameter_spec(item, join, broaden=broaden) for item in value.items)
-            return PartsSpec(parts, lambda given, store: given.items, lambda inner, items: Tuple(tuple(items), cls))
         if isinstance(value, Ref):
             cell = Cell(value.cell.cls, "it is an argument of a function that calls itself")
             return CellSpec(cell, self.parameter_spec(interpreter.store.get(value.cell), join, broaden=broaden))
-        if isinstance(value, Fields):
-            keys = value.keys
-            parts = tuple(self.parameter_spec(item, join, broaden=broaden) for item in value.items)
-            return PartsSpec(parts, lambda given, store: given.items, lambda inner, items: Fields(keys, tuple(items)))
-        if isinstance(value, PartialCall):
-            names = list(value.keywords)
-            count = len(value.arguments)
-            rows = [value.function, *value.arguments, *value.keywords.values()]
-            parts = tuple(self.parameter_spec(item, join, broaden=broaden) for item in rows)
-            return PartsSpec(
-                parts,
-                lambda given, store: [given.function, *given.arguments, *given.keywords.values()],
-                lambda inner, items: PartialCall(
-                    items[0], tuple(items[1 : 1 + count]), dict(zip(names, items[1 + count :], strict=True))
-                ),
-            )
-        if isinstance(value, Series):
-            rule = value.rule
-            parts = tuple(self.parameter_spec(item, join, broaden=broaden) for item in value.parts)
-            return PartsSpec(parts, lambda given, store: given.parts, lambda inner, items: Series(rule, tuple(items)))
-        if isinstance(value, ValueChoice):
-            rows = [value.tag, *value.options]
-            parts = tuple(self.parameter_spec(item, join, broaden=broaden) for item in rows)
-            return PartsSpec(
-                parts,
-                lambda given, store: [given.tag, *given.options],
-                lambda inner, items: ValueChoice(items[0], tuple(items[1:])),
-            )
+        if isinstance(value, OPENED):
+            parts = [self.parameter_spec(child, join, broaden=broaden) for child in value.children]
+            return PartsSpec.like(value, parts)
         return SameSpec(value)
 
     def recursive(self, closure: FunctionClosure, bound: dict[str, AbstractValue], broaden: bool) -> AbstractValue:
@@ -199,7 +152,7 @@ class RecursiveCalls:
                         is_stable = False
                 for changed, former in written.items():
                     if changed in arm.store.entries or not former:
-                        former.append((interpreter.control.held(arm, changed), arm.store))
+                        former.append((arm.store.held(changed), arm.store))
                 if value is not ABSENT:
                     results.append((value, arm.store))
                 result = self._result_spec(results)
@@ -280,23 +233,17 @@ class RecursiveCalls:
         if not results:
             return None
         try:
-            return Join(interpreter, interpreter.store).unify(
-                [value for value, _ in results], [store for _, store in results], widen=True
-            )
+            return Join(interpreter, interpreter.store).unify(results, widen=True)
         except NoCommonType as problem:
             interpreter.refuse(f"the results of a recursive function have no type in common: {problem}")
 
     def _written_spec(self, key: Any, former: Sequence[tuple[Any, Store]]) -> JoinSpec:
         interpreter = self.interpreter
-        entry = interpreter.store.get(key)
-        entry = key if entry is MISSING and isinstance(key, Array) else entry
-        rows = [(entry, interpreter.store), *former]
+        rows = [(interpreter.store.held(key), interpreter.store), *former]
         if key is interpreter.error:
             return LeafSpec(TensorType(dtype("s32")), False)
         try:
-            return Join(interpreter, interpreter.store).unify(
-                [value for value, _ in rows], [store for _, store in rows], widen=True
-            )
+            return Join(interpreter, interpreter.store).unify(rows, widen=True)
         except NoCommonType as problem:
             interpreter.refuse(f"what a recursive function changes has no one type: {problem}")
 
@@ -308,7 +255,7 @@ class RecursiveCalls:
             if one.result is not None:
                 outputs += one.result.absent(join) if value is ABSENT else one.result.lower(join, value, arm.store)
             for key, spec in one.written.items():
-                held = interpreter.control.held(arm, key)
+                held = arm.store.held(key)
                 is_there = arm.alive or key is interpreter.error
                 outputs += spec.lower(join, held, arm.store) if is_there else spec.absent(join)
             arm.graph.set_output(arm.emitter.tuple(outputs))
@@ -328,8 +275,7 @@ class RecursiveCalls:
         for name, spec in one.parameters.items():
             nodes += spec.lower(join, bound[name], store)
         for key, spec in one.written.items():
-            held = store.get(key)
-            nodes += spec.lower(join, key if held is MISSING else held, store)
+            nodes += spec.lower(join, store.held(key), store)
         leaves = [
             *(one.result.leaves() if one.result else ()),
             *(leaf for spec in one.written.values() for leaf in spec.leaves()),
@@ -397,12 +343,8 @@ class RecursiveCalls:
                     if variable not in held:
                         held[variable] = interpreter.store.get(variable)
                         pending.append(held[variable])
-            elif isinstance(value, (PartialCall, Tuple, Derived)):
-                pending.extend(
-                    value.items if isinstance(value, Tuple) else
-                    (value.function,) if isinstance(value, Derived) else
-                    (value.function, *value.arguments)
-                )  # fmt: skip
+            if isinstance(value, AbstractValue):
+                pending.extend(value.children)
         return held
 
     def finished(self, key: Any) -> Specialisation | None:

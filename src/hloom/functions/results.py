@@ -30,6 +30,7 @@ from hloom.functions.values import (
     ValueChoice,
     Variable,
     described,
+    is_slice,
 )
 from hloom.text import Unsupported
 
@@ -118,7 +119,7 @@ class Templates:
             if isinstance(value.value, MessageText):
                 self._refuse(f"the text {value.value!r} holds numbers that only the run knows", "return the numbers")
             return Static(value.value)
-        if isinstance(value, Tuple) and value.cls is slice:
+        if is_slice(value):
             bounds = [interpreter.static(item, "a bound of a slice that is returned") for item in value.items]
             return Static(slice(*bounds))
         if isinstance(value, Tuple):

@@ -37,7 +37,7 @@ def lower_shared_calls(module: Module) -> None:
     dce(module)
     order = [graph for graph in callees_first(module) if graph is not module.entry]
     calls = [node for graph in module.graphs for node in graph.nodes if _may_change(node)]
-    targets = {called for node in calls for called in node.called_graphs}
+    targets = dict.fromkeys(called for node in calls for called in node.called_graphs)  # in order: a set's order varies
     leads = set(targets)
     for graph in order:
         if any(called in leads for node in graph.nodes for called in node.called_graphs):

@@ -19,7 +19,6 @@ import numpy as np
 from hloom.autodiff import Emitter
 from hloom.functions.control_flow import Arm
 from hloom.functions.equality import same
-from hloom.functions.joins import Join
 from hloom.functions.state import CallFrame, PathEnds
 from hloom.functions.store import ARGUMENT, Store
 from hloom.functions.values import (
@@ -50,6 +49,8 @@ MAX_VARIANTS = 4
 """The maximum number of graphs per key, for different captured values."""
 SMALL = 24
 """The maximum number of nodes of a graph that is copied to its callers."""
+OPENED = (Tuple, Fields, PartialCall, Method, Series)
+"""The arguments whose parts become parameters of a graph."""
 MAX_CHAINS = 256
 """The number of error sites of a program beyond which calls of a graph report errors without their call stack."""
 
@@ -163,8 +164,6 @@ class Specialisations:
             return "array", current.type, current.weak, layout_of(current)
         if isinstance(value, Const):
             return interpreter.recursive_calls.signature(value)
-        if isinstance(value, Tuple):
-            return ("tuple", value.cls, *(self._key(item, leaves, cells) for item in value.items))
         if isinstance(value, Ref):
             if value.cell in cells:
                 raise NotShareable
@@ -172,24 +171,14 @@ class Specialisations:
             fields = interpreter.store.get(value.cell)
             if not isinstance(fields, Fields):
                 raise NotShareable
-            items = tuple(self._key(item, leaves, cells) for item in fields.items)
-            return "object", value.cell.cls, fields.keys, items
-        if isinstance(value, FunctionClosure):
-            if all(isinstance(item, Const) for item in (*value.defaults, *value.keyword_defaults.values())):
-                defaults = [self._key(item, leaves, cells) for item in value.defaults]
-                named = [(name, self._key(item, leaves, cells)) for name, item in value.keyword_defaults.items()]
-                return "function", value.code, id(value.scope), tuple(defaults), tuple(named)
-            return "function", id(value)
-        if isinstance(value, PartialCall):
-            parts = (value.function, *value.arguments, *value.keywords.values())
-            return "partial", tuple(value.keywords), *(self._key(part, leaves, cells) for part in parts)
-        if isinstance(value, Method):
-            return "method", value.name, self._key(value.owner, leaves, cells)
-        if isinstance(value, Series):
-            return "series", value.rule, *(self._key(part, leaves, cells) for part in value.parts)
+            return "object", value.cell.cls, self._key(fields, leaves, cells)
+        if isinstance(value, FunctionClosure) and not all(isinstance(item, Const) for item in value.children):
+            return value
+        if isinstance(value, (*OPENED, FunctionClosure)):
+            return type(value), value.kind, *(self._key(child, leaves, cells) for child in value.children)
         if isinstance(value, Derived) and value.transformation != "pullback":
             captured: list[Array] = []
-            key = "derived", value.transformation, repr(value.options), self._key(value.function, captured, cells)
+            key = Derived, value.kind, self._key(value.function, captured, cells)
             if not captured:
                 return key
         raise NotShareable
@@ -203,23 +192,12 @@ class Specialisations:
             made = Array(next(nodes), value.weak)
             interpreter.protected[made] = "it is an argument of a function that is called more than once"
             return interpreter.views.laid_out(made, layout_of(value))
-        if isinstance(value, Tuple):
-            return Tuple(tuple(self._lifted(item, nodes, store) for item in value.items), value.cls)
         if isinstance(value, Ref):
-            fields = interpreter.store.get(value.cell)
             cell = Cell(value.cell.cls, "it is an argument of a function that is called more than once")
-            store.set(cell, Fields(fields.keys, tuple(self._lifted(item, nodes, store) for item in fields.items)))
+            store.set(cell, self._lifted(interpreter.store.get(value.cell), nodes, store))
             return Ref(cell)
-        if isinstance(value, PartialCall):
-            function = self._lifted(value.function, nodes, store)
-            arguments = tuple(self._lifted(item, nodes, store) for item in value.arguments)
-            return PartialCall(
-                function, arguments, {name: self._lifted(item, nodes, store) for name, item in value.keywords.items()}
-            )
-        if isinstance(value, Method):
-            return Method(self._lifted(value.owner, nodes, store), value.name)
-        if isinstance(value, Series):
-            return Series(value.rule, tuple(self._lifted(part, nodes, store) for part in value.parts))
+        if isinstance(value, OPENED):
+            return value.with_children([self._lifted(child, nodes, store) for child in value.children])
         return value
 
     # Graphs
@@ -404,37 +382,21 @@ class _Result:
             return self._array(value, outputs)
         if isinstance(value, Const):
             return value
-        if isinstance(value, Tuple):
-            cls = value.cls
-            return self._parts(value.items, outputs, lambda interpreter, items: Tuple(tuple(items), cls))
         if isinstance(value, Ref):
             fields, outside = self.store.entries.get(value.cell), self.store.parent
             is_own = value.cell not in self.known and (outside is None or value.cell not in outside)
             if not isinstance(fields, Fields) or not is_own or value.cell in self.seen or value.cell.frozen:
                 raise NotShareable
             self.seen.add(value.cell)
-            cls, keys = value.cell.cls, fields.keys
-            return self._parts(
-                fields.items, outputs,
-                lambda interpreter, items: interpreter.new_object(cls, Fields(keys, tuple(items))),
-            )  # fmt: skip
-        if isinstance(value, PartialCall):
-            count, names = len(value.arguments), tuple(value.keywords)
-            return self._parts(
-                (value.function, *value.arguments, *value.keywords.values()), outputs,
-                lambda interpreter, items: PartialCall(
-                    items[0], tuple(items[1 : 1 + count]), dict(zip(names, items[1 + count :], strict=True))
-                ),
-            )  # fmt: skip
-        if isinstance(value, Series):
-            rule = value.rule
-            return self._parts(value.parts, outputs, lambda interpreter, items: Series(rule, tuple(items)))
+            cls = value.cell.cls
+            parts = tuple(self.described(item, outputs) for item in fields.items)
+            return ResultParts(lambda caller, items: caller.new_object(cls, fields.with_children(items)), parts)
+        if isinstance(value, (Tuple, PartialCall, Series)):
+            parts = tuple(self.described(child, outputs) for child in value.children)
+            return ResultParts(lambda interpreter, items: value.with_children(items), parts)
         if isinstance(value, FunctionClosure) and self._is_outside(value):
             return value
         raise NotShareable
-
-    def _parts(self, values: Sequence[Any], outputs: list[Node], make: Any) -> ResultParts:
-        return ResultParts(make, tuple(self.described(value, outputs) for value in values))
 
     def _array(self, value: Array, outputs: list[Node]) -> Any:
         current = self.interpreter.current(value)
@@ -461,11 +423,9 @@ class _Result:
         """Whether a function was there before, with all that it captures."""
         outside = self.store.parent
         assert outside is not None
-        captured = Join(self.interpreter, outside).captured(value)
-        defaults = (*value.defaults, *value.keyword_defaults.values())
-        return all(variable in outside for variable in captured.values()) and all(
-            isinstance(item, Const) for item in defaults
-        )
+        captured = self.interpreter.captured_variables(value)
+        has_known_defaults = all(isinstance(item, Const) for item in value.children)
+        return has_known_defaults and all(variable in outside for variable in captured.values())
 
 
 def _graphs_inside(graph: Graph) -> set[Graph]:

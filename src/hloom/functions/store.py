@@ -89,6 +89,11 @@ class Store:
             layer = layer.parent
         return None
 
+    def held(self, key: Any) -> Any:
+        """The same, but an array that nothing changed yet holds itself."""
+        value = self.get(key)
+        return key if value is MISSING and isinstance(key, Array) else value
+
     def array(self, array: Array) -> Array:
         """An array with its elements as they are at this point."""
         root = array.identity
@@ -99,9 +104,8 @@ class Store:
         return self.get(key) is not MISSING
 
     def former(self, key: Any) -> Any:
-        """What the layers below hold for a key; an array that nothing changed yet stands for itself."""
-        value = self.parent.get(key) if self.parent is not None else MISSING
-        return key if value is MISSING and isinstance(key, Array) else value
+        """What the layers below hold for a key."""
+        return self.parent.held(key) if self.parent is not None else MISSING
 
     def changed(self) -> Iterator[Any]:
         """The keys of the layers below that this layer changes, in the order of first changes."""

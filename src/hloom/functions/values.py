@@ -6,9 +6,9 @@ objects are cells of the store, so that aliases see each other's changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
 import numpy as np
 
@@ -22,9 +22,49 @@ if TYPE_CHECKING:
 
 
 class AbstractValue:
-    """An abstract value; compared by identity."""
+    """An abstract value; compared by identity.
+
+    A class whose values are made of others names in `made_of` the fields that hold these: a value, or a tuple or dict
+    of values. So values of all classes can be walked, compared and made again of other parts in one way.
+    """
 
     __slots__ = ()
+    made_of: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def children(self) -> tuple[AbstractValue, ...]:
+        """The values that it is made of."""
+        children: list[AbstractValue] = []
+        for name in self.made_of:
+            part = getattr(self, name)
+            if isinstance(part, tuple):
+                children.extend(part)
+            else:
+                children.extend(part.values() if isinstance(part, dict) else (part,))
+        return tuple(children)
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """Everything but the children, to compare and to hash: values of one kind have as many children each."""
+        parts = [(row.name, getattr(self, row.name)) for row in fields(self)]  # type: ignore[arg-type]
+        return tuple(_outline(part) if name in self.made_of else part for name, part in parts)
+
+    def with_children(self, children: Iterable[Any]) -> Any:
+        """A value of the same kind, made of others."""
+        rest = iter(children)
+        return replace(self, **{name: _refilled(getattr(self, name), rest) for name in self.made_of})  # type: ignore[type-var]
+
+
+def _outline(part: Any) -> Any:
+    """How many values a field holds, and under which keys."""
+    return len(part) if isinstance(part, tuple) else tuple(part) if isinstance(part, dict) else None
+
+
+def _refilled(part: Any, values: Iterator[Any]) -> Any:
+    """What a field holds, with the next values in place of its own."""
+    if isinstance(part, tuple):
+        return tuple(next(values) for _ in part)
+    return {name: next(values) for name in part} if isinstance(part, dict) else next(values)
 
 
 class Array(AbstractValue):
@@ -101,13 +141,11 @@ class MessageText(str):
     __slots__ = ()
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class Const(AbstractValue):
     """A Python object that is known now: None, a string, a type, a function, a number of the source."""
 
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
+    value: Any
 
     def __repr__(self) -> str:
         return repr(self.value)
@@ -116,14 +154,13 @@ class Const(AbstractValue):
 NONE, TRUE, FALSE = Const(None), Const(True), Const(False)
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class Tuple(AbstractValue):
-    """A tuple, or a named tuple of a class."""
+    """A tuple, a named tuple of a class, or a slice: its start, stop and step."""
 
-    __slots__ = ("cls", "items")
-
-    def __init__(self, items: tuple[AbstractValue, ...], cls: type = tuple) -> None:
-        self.items = items
-        self.cls = cls
+    made_of = ("items",)
+    items: tuple[AbstractValue, ...]
+    cls: type = tuple
 
     def __repr__(self) -> str:
         return f"({', '.join(map(repr, self.items))})"
@@ -133,45 +170,47 @@ ITERATOR = type(iter(()))
 """The class of the objects that stand for iterators, which hold the items that are left."""
 
 
+@dataclass(eq=False, slots=True)
 class Cell:
     """A mutable object: a list, a dict, or an instance of a class. What it holds is in the store."""
 
-    __slots__ = ("cls", "frozen")
-
-    def __init__(self, cls: type, frozen: str | None = None) -> None:
-        self.cls = cls
-        self.frozen = frozen  # why it may not be changed
+    cls: type
+    frozen: str | None = None
+    """Why it may not be changed, if it may not."""
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class Ref(AbstractValue):
     """A reference to a mutable object."""
 
-    __slots__ = ("cell",)
-
-    def __init__(self, cell: Cell) -> None:
-        self.cell = cell
+    cell: Cell
 
     def __repr__(self) -> str:
         return f"a {self.cell.cls.__name__}"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Fields:
+class Fields(AbstractValue):
     """The contents of a cell: the items of a list (keys None), of a dict, or the attributes of an instance."""
 
+    made_of = ("items",)
     keys: tuple[Any, ...] | None
     items: tuple[AbstractValue, ...]
 
+    @property
+    def pairs(self) -> list[tuple[Any, AbstractValue]]:
+        """The keys with their items; none for a list."""
+        return list(zip(self.keys, self.items, strict=True)) if self.keys is not None else []
+
     def get(self, key: Any) -> AbstractValue | None:
         """The item of a key."""
-        assert self.keys is not None
-        for name, item in zip(self.keys, self.items, strict=True):
+        for name, item in self.pairs:
             if name is key or name == key:
                 return item
         return None
 
     def changed(self, key: Any, item: AbstractValue) -> Fields:
-        """The same with another item, added last where the key is new; raises TypeError for what is not a key."""
+        """The same with another item, added last if the key is new; raises TypeError for a key that has no hash."""
         assert self.keys is not None
         hash(key)
         for number, name in enumerate(self.keys):
@@ -179,14 +218,22 @@ class Fields:
                 return Fields(self.keys, (*self.items[:number], item, *self.items[number + 1 :]))
         return Fields((*self.keys, key), (*self.items, item))
 
+    def without(self, key: Any) -> Fields:
+        """The same without a key."""
+        return fields_of((name, item) for name, item in self.pairs if name != key)
 
+
+def fields_of(pairs: Iterable[tuple[Any, AbstractValue]]) -> Fields:
+    """Keys and their items as the contents of a dict."""
+    rows = list(pairs)
+    return Fields(tuple(key for key, _ in rows), tuple(item for _, item in rows))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Variable:
     """A variable of one run of a function's scope; what it is bound to is in the store."""
 
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
+    name: str
 
     def __repr__(self) -> str:
         return self.name
@@ -212,122 +259,110 @@ class Scope:
         self.globals: dict[str, Any] = globals if globals is not None else parent.globals if parent else {}
         self.outside = outside or {}  # cells of Python closures, by name
 
-    def find(self, name: str) -> Variable | None:
-        """The variable that a name means, in this scope or around it."""
+    def chain(self) -> Iterator[Scope]:
+        """This scope and those around it, innermost first."""
         scope: Scope | None = self
         while scope is not None:
-            variable = scope.variables.get(name)
-            if variable is not None:
-                return variable
+            yield scope
             scope = scope.parent
-        return None
+
+    def find(self, name: str) -> Variable | None:
+        """The variable that a name means, in this scope or around it."""
+        return next((scope.variables[name] for scope in self.chain() if name in scope.variables), None)
 
     def find_outside(self, name: str) -> Any:
         """The cell of a Python closure that a name means, or None."""
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.outside:
-                return scope.outside[name]
-            scope = scope.parent
-        return None
+        return next((scope.outside[name] for scope in self.chain() if name in scope.outside), None)
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class FunctionClosure(AbstractValue):
     """A function of the program with the scope that it was defined in."""
 
-    __slots__ = ("code", "defaults", "keyword_defaults", "original", "scope")
-
-    def __init__(
-        self, code: Code, scope: Scope, defaults: tuple[AbstractValue, ...], keyword_defaults: dict[str, AbstractValue],
-        original: Any = None,
-    ) -> None:  # fmt: skip
-        self.code = code
-        self.scope = scope
-        self.defaults = defaults
-        self.keyword_defaults = keyword_defaults
-        self.original = original
+    made_of = ("defaults", "keyword_defaults")
+    code: Code
+    scope: Scope
+    defaults: tuple[AbstractValue, ...]
+    keyword_defaults: dict[str, AbstractValue]
+    original: Any = None
+    """Python's function, if it is from outside the program."""
 
     def __repr__(self) -> str:
         return f"function {self.code.name}"
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class PartialCall(AbstractValue):
     """A function with some arguments given, as of `functools.partial`; a method with its object."""
 
-    __slots__ = ("arguments", "function", "keywords")
-
-    def __init__(
-        self, function: AbstractValue, arguments: tuple[AbstractValue, ...], keywords: dict[str, AbstractValue]
-    ) -> None:
-        self.function = function
-        self.arguments = arguments
-        self.keywords = keywords
+    made_of = ("function", "arguments", "keywords")
+    function: AbstractValue
+    arguments: tuple[AbstractValue, ...]
+    keywords: dict[str, AbstractValue]
 
     def __repr__(self) -> str:
         return f"partial {self.function!r}"
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class Method(AbstractValue):
     """A method of a built-in or an array, by name, with its object."""
 
-    __slots__ = ("name", "owner")
-
-    def __init__(self, owner: AbstractValue, name: str) -> None:
-        self.owner = owner
-        self.name = name
+    made_of = ("owner",)
+    owner: AbstractValue
+    name: str
 
     def __repr__(self) -> str:
         return f"method {self.name}"
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class Parent(AbstractValue):
     """What `super()` gives: an object, seen as of the classes after one in the order of resolution."""
 
-    __slots__ = ("cls", "owner")
-
-    def __init__(self, cls: type, owner: AbstractValue) -> None:
-        self.cls = cls
-        self.owner = owner
+    cls: type
+    owner: AbstractValue
 
     def __repr__(self) -> str:
         return f"super of {self.owner!r}"
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class Derived(AbstractValue):
     """A function made of another by `grad` and the like: the transformation's name, its function, its options."""
 
-    __slots__ = ("function", "options", "transformation")
+    made_of = ("function",)
+    transformation: str
+    function: AbstractValue
+    options: dict[str, Any]
 
-    def __init__(self, transformation: str, function: AbstractValue, options: dict[str, Any]) -> None:
-        self.transformation = transformation
-        self.function = function
-        self.options = options
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        return self.transformation, repr(self.options)
 
     def __repr__(self) -> str:
         return f"{self.transformation} of {self.function!r}"
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class Series(AbstractValue):
     """What a `for` goes over without being a container: a range, and zip, enumerate, reversed and map of others."""
 
-    __slots__ = ("parts", "rule")
-
-    def __init__(self, rule: str, parts: tuple[AbstractValue, ...]) -> None:
-        self.rule = rule
-        self.parts = parts
+    made_of = ("parts",)
+    rule: str
+    parts: tuple[AbstractValue, ...]
 
     def __repr__(self) -> str:
         return self.rule
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class ValueChoice(AbstractValue):
     """One of several values that no one type holds, such as functions; a number of the run says which."""
 
-    __slots__ = ("options", "tag")
-
-    def __init__(self, tag: Array, options: tuple[AbstractValue, ...]) -> None:
-        self.tag = tag
-        self.options = options
+    made_of = ("tag", "options")
+    tag: Array
+    options: tuple[AbstractValue, ...]
 
     def __repr__(self) -> str:
         return f"one of {', '.join(map(repr, self.options))}"
@@ -345,27 +380,25 @@ class Unbound(AbstractValue):
 UNBOUND = Unbound()
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class Maybe(AbstractValue):
     """A variable that is bound if a run-time condition holds."""
 
-    __slots__ = ("flag", "value")
-
-    def __init__(self, value: AbstractValue, flag: Array) -> None:
-        self.value = value
-        self.flag = flag
+    made_of = ("value", "flag")
+    value: AbstractValue
+    flag: Array
 
     def __repr__(self) -> str:
         return f"{self.value!r}, or unbound"
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class ConflictingValue(AbstractValue):
     """A variable whose values at a join have no common type; an error only if it is used."""
 
-    __slots__ = ("location", "reason")
-
-    def __init__(self, reason: str, location: Location | None = None) -> None:
-        self.reason = reason
-        self.location = location  # where the paths meet
+    reason: str
+    location: Location | None = None
+    """Where the paths meet."""
 
 
 def described(value: AbstractValue) -> str:
@@ -399,27 +432,33 @@ class ErrorSite:
         return tuple(location for location in locations if location.source != prelude.__file__) or locations
 
 
-def walk(value: Any) -> Iterator[AbstractValue]:
-    """A value and all that it is made of, but what cells hold."""
+def walk(value: AbstractValue) -> Iterator[AbstractValue]:
+    """A value and everything that it is made of, except what cells hold."""
     pending = [value]
     while pending:
         part = pending.pop()
         yield part
-        if isinstance(part, Tuple):
-            pending.extend(part.items)
-        elif isinstance(part, PartialCall):
-            pending.extend((part.function, *part.arguments, *part.keywords.values()))
-        elif isinstance(part, Method):
-            pending.append(part.owner)
-        elif isinstance(part, Derived):
-            pending.append(part.function)
-        elif isinstance(part, Series):
-            pending.extend(part.parts)
-        elif isinstance(part, ValueChoice):
-            pending.extend((part.tag, *part.options))
-        elif isinstance(part, Maybe):
-            pending.extend((part.value, part.flag))
-        elif isinstance(part, FunctionClosure):
-            pending.extend((*part.defaults, *part.keyword_defaults.values()))
-        elif isinstance(part, Fields):
-            pending.extend(part.items)
+        pending.extend(part.children)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number that is known now, Python's or NumPy's."""
+    return isinstance(value, Const) and isinstance(value.value, (bool, int, float, complex, np.generic))
+
+
+def is_none(value: Any) -> bool:
+    return isinstance(value, Const) and value.value is None
+
+
+def is_slice(value: AbstractValue) -> TypeGuard[Tuple]:
+    return isinstance(value, Tuple) and value.cls is slice
+
+
+def index_parts(index: AbstractValue) -> tuple[AbstractValue, ...]:
+    """The parts of an index: `x[i, j]` has two."""
+    return index.items if isinstance(index, Tuple) and index.cls is not slice else (index,)
+
+
+def is_moving(value: AbstractValue) -> TypeGuard[Array]:
+    """Whether a value is an array, or a number, that only the run knows."""
+    return isinstance(value, Array) and value.literal is None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hloom.functions.values import NONE, AbstractValue, Array, Const, Tuple
+from hloom.functions.values import NONE, AbstractValue, Array, Const, Tuple, index_parts, is_moving, is_none, is_slice
 from hloom.ir import Apply, Constant, Node, TensorType, dtype
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def window_of(interpreter: Interpreter, owner: Array, index: AbstractValue) -> S
     NumPy gives fewer elements where a slice reaches beyond the array; here IndexError is raised when the program runs.
     """
     emitter = interpreter.emitter
-    parts = list(index.items) if isinstance(index, Tuple) and index.cls is not slice else [index]
+    parts = list(index_parts(index))
     is_mask = any(isinstance(part, Array) and part.dtype is PREDICATE for part in parts)
     taken = sum(1 for part in parts if not (isinstance(part, Const) and part.value in (None, Ellipsis)))
     if is_mask or taken > owner.type.rank:
@@ -42,12 +42,12 @@ def window_of(interpreter: Interpreter, owner: Array, index: AbstractValue) -> S
     sizes = list(owner.dims)
     axis = 0
     for position, part in enumerate(parts):
-        if isinstance(part, Const) and part.value is None:
+        if is_none(part):
             continue
         if isinstance(part, Const) and part.value is Ellipsis:
             axis += owner.type.rank - taken
             continue
-        if isinstance(part, Tuple) and part.cls is slice and any(map(_is_moving, part.items)):
+        if is_slice(part) and any(map(is_moving, part.items)):
             start, stop, step = part.items
             length = _known_length(start, stop)
             is_forward = isinstance(step, Const) and (step.value is None or step.value > 0)
@@ -68,10 +68,6 @@ def window_of(interpreter: Interpreter, owner: Array, index: AbstractValue) -> S
             message = f"a slice of {sizes[axis]} elements reaches beyond axis {axis} with size {owner.dims[axis]}"
             interpreter.check(inside, IndexError, message)
     return SliceWindow(interpreter.views.window(owner, starts, sizes), Tuple(tuple(parts)))
-
-
-def _is_moving(bound: AbstractValue) -> bool:
-    return isinstance(bound, Array) and bound.literal is None
 
 
 def _known_length(start: AbstractValue, stop: AbstractValue) -> int | None:

@@ -10,7 +10,6 @@ import numpy as np
 
 from hloom.functions.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords, check_count, row
 from hloom.functions.iterators import is_iterator
-from hloom.functions.library_arguments import is_number
 from hloom.functions.prelude import all_true, any_true, power_modulo, round_beyond, round_integer, sum_from
 from hloom.functions.values import (
     FALSE,
@@ -24,6 +23,8 @@ from hloom.functions.values import (
     Tuple,
     ValueChoice,
     described,
+    is_none,
+    is_number,
 )
 from hloom.ir import dtype
 
@@ -274,7 +275,7 @@ def _extreme(name: str, symbol: str) -> Handler:
             interpreter.raise_error(TypeError, f"{name}(): {problem}")
         if len(arguments) > 1 and default is not None:
             interpreter.raise_error(TypeError, f"{name}() takes no default with several arguments")
-        if isinstance(key, Const) and key.value is None:
+        if is_none(key):
             key = None
         if len(arguments) == 1 and isinstance(arguments[0], Array) and arguments[0].type.rank == 1 and key is None:
             array = arguments[0]

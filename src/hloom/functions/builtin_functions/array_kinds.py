@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hloom.functions.builtin_functions.table import Arguments, Handler, Keywords, row
-from hloom.functions.container_classes import is_container
+from hloom.functions.container_classes import is_collection
 from hloom.functions.prelude import of_jax, of_numpy
-from hloom.functions.values import AbstractValue, Array, Fields, Ref, Tuple
+from hloom.functions.values import AbstractValue, Array, Fields, Tuple
 
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
@@ -23,7 +23,7 @@ def _copied(interpreter: Interpreter, value: AbstractValue, is_fixed: bool) -> A
         return made
     if isinstance(value, Tuple):
         return Tuple(tuple(_copied(interpreter, item, is_fixed) for item in value.items), value.cls)
-    if isinstance(value, Ref) and is_container(value.cell.cls):
+    if is_collection(value):
         fields = interpreter.contents(value)
         items = tuple(_copied(interpreter, interpreter.current(item), is_fixed) for item in fields.items)
         return interpreter.new_object(value.cell.cls, Fields(fields.keys, items))

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from hloom.functions.builtin_functions.table import BUILTINS, Arguments, Keywords, check_count, row
-from hloom.functions.container_classes import is_mapping
+from hloom.functions.container_classes import is_dict
 from hloom.functions.values import (
     FALSE,
     NONE,
@@ -25,11 +25,11 @@ from hloom.functions.values import (
     Ref,
     Tuple,
     ValueChoice,
+    is_none,
 )
 
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
-
 
 
 @row(len)
@@ -111,9 +111,9 @@ def make_set(interpreter: Interpreter, arguments: Arguments, keywords: Keywords)
 
 def pairs_of(interpreter: Interpreter, source: AbstractValue) -> Iterator[tuple[Any, AbstractValue]]:
     """The keys and items of a dict, or of the pairs that one is made of."""
-    if isinstance(source, Ref) and is_mapping(source.cell.cls):
+    if is_dict(source):
         fields = interpreter.contents(source)
-        yield from zip(fields.keys or (), fields.items, strict=True)
+        yield from fields.pairs
         return
     for number, pair in enumerate(interpreter.iterators.items(source)):
         parts = list(interpreter.iterators.items(pair))
@@ -128,7 +128,7 @@ def make_dict(interpreter: Interpreter, arguments: Arguments, keywords: Keywords
     check_count(interpreter, arguments, 0, 1, "dict")
     fields = Fields((), ())
     for source in arguments:
-        if isinstance(source, Ref) and is_mapping(source.cell.cls):
+        if is_dict(source):
             fields = interpreter.contents(source)
             continue
         for key, item in pairs_of(interpreter, source):
@@ -142,7 +142,7 @@ def make_dict(interpreter: Interpreter, arguments: Arguments, keywords: Keywords
 def sort(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     source = arguments[0]
     key = keywords.get("key")
-    if isinstance(key, Const) and key.value is None:
+    if is_none(key):
         key = None
     is_reversed = interpreter.operators.truth(keywords.get("reverse", FALSE))
     if not isinstance(is_reversed, bool):

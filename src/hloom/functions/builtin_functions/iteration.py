@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hloom.functions.builtin_functions.table import Arguments, Keywords, check_count, row
-from hloom.functions.container_classes import is_container
+from hloom.functions.container_classes import is_object
 from hloom.functions.iterator_rules import NOTHING
 from hloom.functions.iterators import is_iterator, is_view
 from hloom.functions.values import (
@@ -22,6 +22,7 @@ from hloom.functions.values import (
     Series,
     Tuple,
     described,
+    is_none,
 )
 from hloom.ir import dtype
 
@@ -58,7 +59,7 @@ def iterate(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) 
     if len(arguments) == 2:
         return interpreter.iterators.new(type(iter(int, 1)), "callable", *arguments)
     source = arguments[0]
-    if isinstance(source, Ref) and not (is_iterator(source) or is_container(source.cell.cls)):
+    if is_object(source):
         method = interpreter.members.class_attribute(source, "__iter__")
         if method is not None:
             return interpreter.calls.call(method, [], {})
@@ -70,7 +71,7 @@ def iterate(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) 
 def next_item(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     check_count(interpreter, arguments, 1, 2, "next")
     source, default = arguments[0], arguments[1] if len(arguments) > 1 else None
-    if isinstance(source, Ref) and not (is_iterator(source) or is_container(source.cell.cls)):
+    if is_object(source):
         method = interpreter.members.class_attribute(source, "__next__")
         if method is not None and default is None:
             return interpreter.calls.call(method, [], {})
@@ -110,8 +111,7 @@ def zipped(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -
 def backwards(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     check_count(interpreter, arguments, 1, 1, "reversed")
     source = arguments[0]
-    is_object = isinstance(source, Ref) and not (is_iterator(source) or is_container(source.cell.cls))
-    if isinstance(source, Ref) and is_object:
+    if is_object(source):
         method = interpreter.members.class_attribute(source, "__reversed__")
         if method is not None:
             return interpreter.calls.call(method, [], {})
@@ -119,7 +119,7 @@ def backwards(interpreter: Interpreter, arguments: Arguments, keywords: Keywords
         name = interpreter.classes.class_of(source).__name__
         interpreter.raise_error(TypeError, f"'{name}' object is not reversible")
     length = interpreter.members.length(source)
-    begun = source if is_object else interpreter.iterators.begun(source)
+    begun = source if is_object(source) else interpreter.iterators.begun(source)
     return Series("reversed", (begun, length if isinstance(length, Array) else Const(length)))
 
 
@@ -128,8 +128,10 @@ def _is_reversible(interpreter: Interpreter, source: AbstractValue) -> bool:
         return source.rule == "range" or is_view(source)
     if isinstance(source, Const):
         return hasattr(type(source.value), "__reversed__") or isinstance(source.value, (str, bytes, tuple))
-    if isinstance(source, Ref) and not is_container(source.cell.cls):
-        return not is_iterator(source) and interpreter.members.class_attribute(source, "__getitem__") is not None
+    if is_object(source):
+        return interpreter.members.class_attribute(source, "__getitem__") is not None
+    if is_iterator(source):
+        return False
     return not isinstance(source, Array) or bool(source.dims)
 
 
@@ -227,9 +229,7 @@ def tee(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> A
     check_count(interpreter, arguments, 1, 2, "tee")
     count = interpreter.static(arguments[1] if len(arguments) > 1 else Const(2), "how many iterators tee() makes")
     source, buffer = _source(interpreter, arguments[0]), interpreter.new_list([])
-    return Tuple(
-        tuple(interpreter.iterators.new(object, "tee", source, buffer, Const((0,))) for _ in range(count))
-    )
+    return Tuple(tuple(interpreter.iterators.new(object, "tee", source, buffer, Const((0,))) for _ in range(count)))
 
 
 @row(itertools.islice)
@@ -239,9 +239,7 @@ def islice(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -
     start, stop, step = {1: (0, *bounds, 1), 2: (*bounds, 1), 3: tuple(bounds)}[len(bounds)]
     start, step = 0 if start is None else start, 1 if step is None else step
     if not all(isinstance(bound, int) and bound >= 0 for bound in (start, stop or 0)):
-        interpreter.raise_error(
-            ValueError, "Indices for islice() must be None or an integer: 0 <= x <= sys.maxsize."
-        )
+        interpreter.raise_error(ValueError, "Indices for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
     if not isinstance(step, int) or step < 1:
         interpreter.raise_error(ValueError, "Step for islice() must be a positive integer or None.")
     source = _source(interpreter, arguments[0])
@@ -251,9 +249,7 @@ def islice(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -
 @row(itertools.takewhile)
 def takewhile(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     check_count(interpreter, arguments, 2, 2, "takewhile")
-    return interpreter.iterators.new(
-        itertools.takewhile, "takewhile", arguments[0], _source(interpreter, arguments[1])
-    )
+    return interpreter.iterators.new(itertools.takewhile, "takewhile", arguments[0], _source(interpreter, arguments[1]))
 
 
 @row(itertools.dropwhile)
@@ -288,7 +284,7 @@ def accumulate(interpreter: Interpreter, arguments: Arguments, keywords: Keyword
     check_count(interpreter, arguments, 1, 2, "accumulate")
     function = arguments[1] if len(arguments) > 1 else keywords.get("func", NONE)
     initial = keywords.get("initial", NONE)
-    if isinstance(initial, Const) and initial.value is None:
+    if is_none(initial):
         initial = NOTHING
     source = _source(interpreter, arguments[0])
     return interpreter.iterators.new(itertools.accumulate, "accumulate", function, source, NOTHING, initial)

@@ -485,7 +485,7 @@ def _pop_key(interpreter: Interpreter, owner: Ref, arguments: Arguments, keyword
             return arguments[1]
         interpreter.raise_error(KeyError, repr(key))
     fields = interpreter.contents(owner)
-    kept = [(other, held) for other, held in zip(fields.keys or (), fields.items, strict=True) if other != key]
+    kept = [(other, held) for other, held in fields.pairs if other != key]
     interpreter.change(owner, Fields(tuple(other for other, _ in kept), tuple(held for _, held in kept)))
     return item
 
@@ -497,7 +497,7 @@ def _move_to_end(interpreter: Interpreter, owner: Ref, arguments: Arguments, key
         interpreter.raise_error(KeyError, repr(key))
     last = interpreter.static(arguments[1] if len(arguments) > 1 else keywords.get("last", TRUE), "last")
     fields = interpreter.contents(owner)
-    pairs = [(other, held) for other, held in zip(fields.keys or (), fields.items, strict=True) if other != key]
+    pairs = [(other, held) for other, held in fields.pairs if other != key]
     pairs.insert(len(pairs) if last else 0, (key, item))
     interpreter.change(owner, Fields(tuple(other for other, _ in pairs), tuple(held for _, held in pairs)))
     return NONE
@@ -529,7 +529,7 @@ def _counter_change(name: str, symbol: str) -> None:
     def changed(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
         fields = interpreter.contents(owner)
         other = _counts_of(interpreter, arguments, keywords)
-        for key, item in zip(other.keys or (), other.items, strict=True):
+        for key, item in other.pairs:
             former = fields.get(key) or Const(0)
             fields = fields.changed(key, interpreter.operators.binary(symbol, former, item))
         interpreter.change(owner, fields)

@@ -36,9 +36,7 @@ def check_count(interpreter: Interpreter, arguments: Arguments, low: int, high: 
         interpreter.raise_error(TypeError, f"{name}() takes {wanted} arguments, {len(arguments)} are given")
 
 
-def check_signature(
-    interpreter: Interpreter, cls: type, name: str, arguments: Arguments, keywords: Keywords
-) -> None:
+def check_signature(interpreter: Interpreter, cls: type, name: str, arguments: Arguments, keywords: Keywords) -> None:
     """Raise TypeError, as Python does, for arguments that a method of a container does not take."""
     signature = _signature_of(cls, name)
     if signature is None:
