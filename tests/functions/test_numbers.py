@@ -1,7 +1,7 @@
 """Arithmetic on edge values is CPython's: every function of math and cmath, operators, built-in functions, methods.
 
 Covers `functions/builtin_functions/arithmetic.py`, `functions/builtin_functions/cmath_module.py`,
-`functions/exact_comparison.py`.
+`functions/integer_bounds.py`.
 
 Left aside are denormals, which XLA's CPU takes for zeros, integers of more than 64 bits, and where NaN stands in complex
 results of numbers that are not finite.

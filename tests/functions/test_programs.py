@@ -1,7 +1,7 @@
 """The programs of `programs/`: Python gives what their table says, and so does `hloom.function`.
 
 Covers `api/function.py`, `api/arguments.py`, `functions/code.py`, `functions/subset.py`, `functions/aliases.py`,
-`functions/builtin_functions/attributes.py`, `functions/builtin_functions/collections_module.py`,
+`functions/builtin_functions/attributes.py`,
 `functions/container_classes.py`, `functions/builtin_functions/containers.py`,
 `functions/builtin_functions/math_module.py`, `functions/builtin_functions/methods.py`,
 `functions/builtin_functions/operator_module.py`, `functions/calls.py`, `functions/classes.py`,

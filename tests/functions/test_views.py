@@ -1,7 +1,7 @@
 """Views beside NumPy's: every form that gives one, random programs, and what programs with views are compiled to.
 
 Covers `functions/views.py`, `functions/overlaps.py`, `functions/view_maps.py`, `functions/numpy_examples.py`,
-`functions/builtin_functions/array_kinds.py`.
+`functions/builtin_functions/transformations.py`.
 """
 
 from __future__ import annotations

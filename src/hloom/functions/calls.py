@@ -7,7 +7,6 @@ and the function one graph per types, whose result type is a fixed point over th
 from __future__ import annotations
 
 import functools
-import inspect
 import operator
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hloom.functions.builtin_functions import BUILTINS, Handler, call_derived_outside, call_method
+from hloom.functions.builtin_functions import BUILTINS, Handler, bound_arguments, call_derived_outside, call_method
 from hloom.functions.code import Code
 from hloom.functions.container_classes import is_list, is_object
 from hloom.functions.gradients import call_derived
@@ -39,7 +38,6 @@ from hloom.functions.values import (
     AbstractValue,
     Const,
     Derived,
-    Fields,
     FunctionClosure,
     Method,
     PartialCall,
@@ -192,18 +190,12 @@ class Calls:
     ) -> AbstractValue:
         """A call of a built-in function, which raises what Python raises for arguments that it does not take."""
         interpreter = self.interpreter
-        name = getattr(held, "__name__", str(held))
-        signature = _signature(held)
-        if signature is not None:
-            try:
-                bound = signature.bind(*arguments, **keywords)
-            except TypeError as error:
-                interpreter.raise_error(TypeError, f"{name}(): {error}")
-            arguments, keywords = bound.args, bound.kwargs
-        try:
+        arguments, keywords = bound_arguments(interpreter, held, arguments, keywords)
+        is_known = all(isinstance(value, Const) for value in (*arguments, *keywords.values()))
+        if is_known and getattr(held, "__module__", None) in ("math", "cmath"):
+            return self.known_call(held, arguments, keywords)
+        with interpreter.errors_raised():
             return handler(interpreter, arguments, keywords)
-        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
-            interpreter.raise_error(type(error), str(error))
 
     def _dispatched(
         self, held: Any, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
@@ -283,8 +275,7 @@ class Calls:
             else:
                 interpreter.raise_error(TypeError, f"{name}() got an unexpected keyword argument '{keyword}'")
         if rules.kwarg is not None:
-            made = interpreter.new_object(dict, Fields(tuple(further), tuple(further.values())))
-            bound[rules.kwarg.arg] = made
+            bound[rules.kwarg.arg] = interpreter.new_dict(further)
         defaults = positional[len(positional) - len(closure.defaults) :] if closure.defaults else []
         for parameter, value in zip(defaults, closure.defaults, strict=True):
             bound.setdefault(parameter.arg, value)
@@ -364,28 +355,19 @@ class Calls:
     def _interpret(self, closure: FunctionClosure, bound: dict[str, AbstractValue], key: Any) -> AbstractValue:
         """Interpret a function where it is called; as a graph that calls itself where that turns out to be needed."""
         interpreter = self.interpreter
-        before = interpreter.frame
-        scope_before = before.scope if before else None
-        part = before.part if before else None
-        layer = Store(interpreter.store)
+        store, layer = interpreter.store, Store(interpreter.store)
         frame = self.new_frame(closure, key)
         try:
-            with interpreter.within(interpreter.emitter, layer):
-                try:
-                    value = self.run(frame, closure, bound)
-                except PathEnds:
-                    interpreter.store.parent.entries.update(layer.entries)  # type: ignore[union-attr]
-                    raise
+            with interpreter.frame_kept(), interpreter.within(interpreter.emitter, layer):
+                value = self.run(frame, closure, bound)
+        except PathEnds:
+            store.entries.update(layer.entries)
+            raise
         except RecursionMet as met:
-            interpreter.frame = before
-            if before is not None and scope_before is not None and part is not None:
-                before.scope, before.part = scope_before, part
             if met.frame is not frame:
                 raise
             return interpreter.recursive_calls.recursive(closure, bound, met.broaden)
-        finally:
-            interpreter.frame = before
-        interpreter.store.entries.update(layer.entries)
+        store.entries.update(layer.entries)
         return value
 
     def new_frame(self, closure: FunctionClosure, key: Any) -> CallFrame:
@@ -427,15 +409,6 @@ TRANSFORMATIONS = {
 }  # fmt: skip
 """hloom's derivatives by the names of jax's."""
 CALLABLE = (FunctionClosure, PartialCall, Derived, ValueChoice)
-
-
-@functools.cache
-def _signature(function: Any) -> inspect.Signature | None:
-    """The parameters of a built-in function; None where they are not written down."""
-    try:
-        return None if isinstance(function, str) else inspect.signature(function)
-    except (TypeError, ValueError):
-        return None
 
 
 def _is_of_program(value: AbstractValue) -> bool:

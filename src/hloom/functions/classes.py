@@ -76,10 +76,8 @@ class Classes:
         interpreter = self.interpreter
         given = [interpreter.static(value, f"an argument of {held.__name__}") for value in arguments]
         named = {name: interpreter.static(value, name) for name, value in keywords.items()}
-        try:
+        with interpreter.errors_raised():
             return interpreter.embed(held(*given, **named))
-        except Exception as error:
-            interpreter.raise_error(type(error), str(error))
 
     def initialize(
         self, made: Ref, function: AbstractValue, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
@@ -144,10 +142,8 @@ class Classes:
         if isinstance(value, ValueChoice):
             return interpreter.control.choices(value, lambda option: self.is_instance(option, classes))
         cls = self.class_of(value)
-        try:
+        with interpreter.errors_raised():
             return Const(issubclass(cls, wanted) or (cls is FunctionType and wanted is Callable))
-        except TypeError as error:
-            interpreter.raise_error(TypeError, str(error))
 
     def class_of(self, value: AbstractValue) -> type:
         """The Python class of a value."""

@@ -109,8 +109,7 @@ class Comprehensions:
     def _comprehend(self, generators: Sequence[ast.comprehension], emit: Callable[[], None]) -> None:
         """Run what a comprehension yields once per round, in a scope of its own; lengths are known now."""
         interpreter = self.interpreter
-        frame = interpreter.frame
-        assert frame is not None
+        frame = interpreter.here
         names = {
             part.id for generator in generators for part in ast.walk(generator.target) if isinstance(part, ast.Name)
         }
@@ -162,8 +161,7 @@ class Comprehensions:
         if assigned:  # they are variables of the function around
             template.body.insert(0, ast.copy_location(ast.Nonlocal(assigned), node))
         arguments = [interpreter.consumed(node.generators[0].iter), *interpreter.starred(further)]
-        frame = interpreter.frame
-        assert frame is not None
+        frame = interpreter.here
         held = self._folds.get(node)
         if held is None:
             held = self._folds[node] = nested_code(template, frame.code.filename)

@@ -24,6 +24,8 @@ from hloom.functions.state import NORMAL, Completion, PathEnds
 from hloom.functions.store import Store
 from hloom.functions.values import (
     NONE,
+    PREDICATE,
+    S32,
     UNBOUND,
     AbstractValue,
     Array,
@@ -33,14 +35,12 @@ from hloom.functions.values import (
     Variable,
     is_none,
 )
-from hloom.ir import Constant, Graph, Node, TensorType, Trait, TupleType, Type, dtype
+from hloom.ir import Constant, Graph, Node, TensorType, Trait, TupleType
 from hloom.ops import OPS, with_trait
 
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
 
-PREDICATE = dtype("pred")
-S32 = dtype("s32")
 SELECTED = 6
 """The maximum number of cheap scalar instructions in a branch that is computed on both paths and selected from."""
 CHEAP = with_trait(Trait.ELEMENTWISE) - with_trait(Trait.TRANSCENDENTAL)
@@ -87,25 +87,17 @@ class Control:
     def run_again(self, arm: Arm, body: Callable[[], Any]) -> None:
         """Go on with a path."""
         interpreter = self.interpreter
-        frame, part = interpreter.frame, interpreter.frame.part if interpreter.frame else None
-        scope = frame.scope if frame else None
         try:
-            with interpreter.within(arm.emitter, arm.store):
+            with interpreter.frame_kept(), interpreter.within(arm.emitter, arm.store):
                 arm.value = body()
                 if isinstance(arm.value, AbstractValue):
                     arm.value = interpreter.current(arm.value)
         except PathEnds:
             arm.alive = False
-            interpreter.frame = frame
-            if frame is not None and scope is not None:
-                frame.scope = scope
-        if frame is not None and part is not None:
-            frame.part = part
 
     def goes_on(self, arm: Arm) -> bool:
         """Whether what follows in the block may run after a path."""
-        frame = self.interpreter.frame
-        assert frame is not None
+        frame = self.interpreter.here
         if not arm.alive:
             return False
         tag = arm.store.get(frame.tag)
@@ -192,12 +184,12 @@ class Control:
         for arm in arms:
             keys.update(dict.fromkeys(self.changed_keys(arm)))
         join, stores = Join(interpreter, store, keys), [arm.store for arm in arms]
-        returned = self.returned(alive)
+        results = self.results()
         specs: dict[Any, JoinSpec] = {}
         rows: dict[Any, list[Any]] = {}
         for key in keys:
             held = [arm.store.held(key) if arm.alive or key is interpreter.error else ABSENT for arm in arms]
-            if isinstance(key, Variable) and key is not interpreter.error and key in returned:
+            if isinstance(key, Variable) and key is not interpreter.error and key in results:
                 held = [ABSENT if value is UNBOUND else value for value in held]
             rows[key] = held
             try:
@@ -229,14 +221,15 @@ class Control:
 
     def changed_keys(self, arm: Arm) -> Iterator[Any]:
         """What a path changes of what is around it; where it ends, only the number of an error counts."""
+        error = self.interpreter.error
         if not arm.alive:
-            yield from self._changed_error(arm)
+            yield from (error,) if error in arm.store.entries else ()
             return
         for key in arm.store.changed():
             if not isinstance(key, Array) or self.interpreter.is_made_outside(key):
                 yield key
 
-    def returned(self, alive: Sequence[Arm]) -> set[Any]:
+    def results(self) -> set[Any]:
         """The variables that hold results of calls: what they are on a path that does not return does not matter."""
         frame = self.interpreter.frame
         results: set[Any] = set()
@@ -244,11 +237,6 @@ class Control:
             results.add(frame.result)
             frame = frame.caller
         return results
-
-    def _changed_error(self, arm: Arm) -> Iterator[Any]:
-        error = self.interpreter.error
-        if error in arm.store.entries:
-            yield error
 
     def lowered(self, join: Join, spec: JoinSpec, held: Any, arm: Arm) -> list[Node]:
         if held is ABSENT:
@@ -271,7 +259,7 @@ class Control:
         emitter = interpreter.emitter
         if not outputs[0]:
             return iter(())
-        types = [bare_type(node.type) for node in outputs[0]]
+        types: list[Any] = [node.type for node in outputs[0]]
         is_binary = isinstance(tag.type, TensorType) and tag.type.dtype is PREDICATE
         is_scalar = all(isinstance(made, TensorType) and not made.rank for made in types)
         if is_binary and is_scalar and all(self._is_cheap(arm.graph) for arm in arms):
@@ -299,11 +287,6 @@ class Control:
         self.interpreter.emitter.graph.copy_nodes(graph.nodes, mapping)
         self.interpreter.module.erase_graph(graph)
         return [mapping.get(node, node) for node in outputs]
-
-
-def bare_type(value_type: Type | None) -> Type:
-    assert value_type is not None
-    return value_type
 
 
 def _narrowed(choice: ValueChoice, wanted: bool) -> AbstractValue | None:

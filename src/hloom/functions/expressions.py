@@ -60,22 +60,22 @@ class Expressions:
         self.interpreter = interpreter
         self.comprehensions = comprehensions = Comprehensions(interpreter)
         self._handlers: dict[type[ast.AST], Callable[[Any], AbstractValue]] = {
-            ast.Constant: self._constant,
-            ast.Name: self._name,
-            ast.Tuple: self._tuple,
-            ast.List: self._list,
+            ast.Constant: lambda node: Const(node.value),
+            ast.Name: lambda node: interpreter.load(node.id),
+            ast.Tuple: lambda node: Tuple(tuple(self.starred(node.elts))),
+            ast.List: lambda node: interpreter.new_list(self.starred(node.elts)),
             ast.Set: self._set,
             ast.Dict: self._dict,
             ast.BinOp: self._binary,
             ast.UnaryOp: self._unary,
-            ast.BoolOp: self._boolean,
+            ast.BoolOp: lambda node: self._short_circuit(node.values, isinstance(node.op, ast.And)),
             ast.Compare: self._compare,
             ast.IfExp: self._if_expression,
-            ast.Call: self._call,
-            ast.Attribute: self._attribute,
-            ast.Subscript: self._subscript,
+            ast.Call: lambda node: interpreter.iterators.owned(self._called(node)),
+            ast.Attribute: lambda node: interpreter.members.attribute(self.evaluate(node.value), node.attr),
+            ast.Subscript: lambda node: interpreter.indexing.get(self.evaluate(node.value), self.evaluate(node.slice)),
             ast.Slice: self._slice,
-            ast.Lambda: self._lambda,
+            ast.Lambda: self.define,
             ast.NamedExpr: self._walrus,
             ast.JoinedStr: self._joined_string,
             ast.ListComp: comprehensions.list_comprehension,
@@ -88,8 +88,7 @@ class Expressions:
         """The value of an expression."""
         interpreter = self.interpreter
         interpreter.step()
-        frame = interpreter.frame
-        assert frame is not None
+        frame = interpreter.here
         handler = self._handlers.get(type(node))
         if handler is None:
             frame.part = node
@@ -99,8 +98,7 @@ class Expressions:
 
     def _located(self, node: ast.expr, handler: Callable[[Any], AbstractValue]) -> AbstractValue:
         """What a handler makes of a node, which errors meanwhile point at."""
-        frame = self.interpreter.frame
-        assert frame is not None
+        frame = self.interpreter.here
         before = frame.part
         frame.part = node
         try:
@@ -109,18 +107,6 @@ class Expressions:
             self.interpreter.raise_python(error)
         frame.part = before
         return value
-
-    def _constant(self, node: ast.Constant) -> AbstractValue:
-        return Const(node.value)
-
-    def _name(self, node: ast.Name) -> AbstractValue:
-        return self.interpreter.load(node.id)
-
-    def _tuple(self, node: ast.Tuple) -> AbstractValue:
-        return Tuple(tuple(self.starred(node.elts)))
-
-    def _list(self, node: ast.List) -> AbstractValue:
-        return self.interpreter.new_list(self.starred(node.elts))
 
     def _set(self, node: ast.Set) -> AbstractValue:
         items = self.starred(node.elts)
@@ -145,17 +131,18 @@ class Expressions:
         fields = Fields((), ())
         for key, item in zip(node.keys, node.values, strict=True):
             if key is None:
-                other = self.evaluate(item)
-                if not (is_dict(other)):
-                    interpreter.refuse(f"** takes a dict, not {described(other)}", TypeError)
-                for name, value in zip(
-                    interpreter.contents(other).keys or (), interpreter.contents(other).items, strict=True
-                ):
+                for name, value in self._spread(self.evaluate(item)):
                     fields = fields.changed(name, value)
                 continue
             made = self.evaluate(key)
             fields = fields.changed(self.static(made, "the key of a dict"), self.evaluate(item))
         return interpreter.new_object(dict, fields)
+
+    def _spread(self, value: AbstractValue) -> list[tuple[Any, AbstractValue]]:
+        """The keys and items of a dict after `**`."""
+        if not is_dict(value):
+            self.interpreter.refuse(f"** takes a dict, not {described(value)}", TypeError)
+        return self.interpreter.contents(value).pairs
 
     def static(self, value: AbstractValue, what: str) -> Any:
         """The Python object that a value is, which must be known now."""
@@ -199,18 +186,11 @@ class Expressions:
         interpreter = self.interpreter
         operand = self.evaluate(node.operand)
         if isinstance(node.op, ast.Not):
-            truth = interpreter.operators.truth(operand)
-            if isinstance(truth, bool):
-                return Const(not truth)
-            return Array(interpreter.emitter.elementwise("not", truth), True)
+            return interpreter.operators.inverted(operand)
         return interpreter.operators.unary(SYMBOLS[type(node.op)], operand)
 
-    def _boolean(self, node: ast.BoolOp) -> AbstractValue:
-        """`and` and `or`: the rest is computed only where it is needed, as Python does."""
-        is_and = isinstance(node.op, ast.And)
-        return self._short_circuit(node.values, is_and)
-
     def _short_circuit(self, nodes: Sequence[ast.expr], is_and: bool) -> AbstractValue:
+        """`and` and `or`: the rest is computed only where it is needed, as Python does."""
         interpreter = self.interpreter
         value = self.evaluate(nodes[0])
         if len(nodes) == 1:
@@ -262,9 +242,6 @@ class Expressions:
         """The value of an expression that is gone over at once, and has no other name."""
         return self._located(node, self._called) if isinstance(node, ast.Call) else self.evaluate(node)
 
-    def _call(self, node: ast.Call) -> AbstractValue:
-        return self.interpreter.iterators.owned(self._called(node))
-
     def _called(self, node: ast.Call) -> AbstractValue:
         interpreter = self.interpreter
         function = self.evaluate(node.func)
@@ -281,16 +258,13 @@ class Expressions:
             value = self.evaluate(keyword.value)
             if keyword.arg is not None:
                 keywords[keyword.arg] = value
-            elif is_dict(value):
-                fields = interpreter.contents(value)
-                for name, item in fields.pairs:
-                    if not isinstance(name, str):
-                        interpreter.raise_error(TypeError, "keywords must be strings")
-                    if name in keywords:
-                        interpreter.raise_error(TypeError, f"got multiple values for keyword argument '{name}'")
-                    keywords[name] = item
-            else:
-                interpreter.refuse(f"** takes a dict, not {described(value)}", TypeError)
+                continue
+            for name, item in self._spread(value):
+                if not isinstance(name, str):
+                    interpreter.raise_error(TypeError, "keywords must be strings")
+                if name in keywords:
+                    interpreter.raise_error(TypeError, f"got multiple values for keyword argument '{name}'")
+                keywords[name] = item
         return interpreter.calls.temporary(function, arguments, keywords)
 
     def _consumed_arguments(self, nodes: Sequence[ast.expr]) -> list[AbstractValue]:
@@ -301,23 +275,13 @@ class Expressions:
             for value in (self.starred([node]) if isinstance(node, ast.Starred) else [self.consumed(node)])
         ]
 
-    def _attribute(self, node: ast.Attribute) -> AbstractValue:
-        return self.interpreter.members.attribute(self.evaluate(node.value), node.attr)
-
-    def _subscript(self, node: ast.Subscript) -> AbstractValue:
-        return self.interpreter.indexing.get(self.evaluate(node.value), self.evaluate(node.slice))
-
     def _slice(self, node: ast.Slice) -> AbstractValue:
         bounds = [NONE if part is None else self.evaluate(part) for part in (node.lower, node.upper, node.step)]
         return Tuple(tuple(bounds), slice)
 
-    def _lambda(self, node: ast.Lambda) -> AbstractValue:
-        return self.define(node)
-
     def define(self, node: ast.FunctionDef | ast.Lambda) -> FunctionClosure:
         """A function defined in the program."""
-        frame = self.interpreter.frame
-        assert frame is not None
+        frame = self.interpreter.here
         defaults = tuple(self.evaluate(default) for default in node.args.defaults)
         keyword_defaults = {
             argument.arg: self.evaluate(default)

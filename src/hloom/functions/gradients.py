@@ -22,25 +22,23 @@ from hloom.functions.state import PathEnds
 from hloom.functions.store import Store
 from hloom.functions.values import (
     NONE,
+    S32,
     AbstractValue,
     Array,
     Const,
     Derived,
     Fields,
-    PartialCall,
     Ref,
     Tuple,
     described,
     is_none,
 )
-from hloom.ir import Apply, Module, Node, TensorType, TupleType, dtype
+from hloom.ir import Apply, Module, Node, TensorType, TupleType
 from hloom.ops import OPS
 from hloom.rewrite import called_function
 
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
-
-S32 = dtype("s32")
 
 
 def call_derived(
@@ -176,15 +174,9 @@ def _stacked(interpreter: Interpreter, trees: Sequence[AbstractValue], dims: tup
         rows = [emitter.reshape(tree.node, (1, *tree.dims)) for tree in trees if isinstance(tree, Array)]
         whole = rows[0] if len(rows) == 1 else emitter.op("concatenate", *rows, dimensions=(0,))
         return Array(emitter.reshape(whole, (*dims, *first.dims)))
-    if isinstance(first, Tuple):
-        columns = zip(*(tree.items for tree in trees if isinstance(tree, Tuple)), strict=True)
-        return Tuple(tuple(_stacked(interpreter, column, dims) for column in columns), first.cls)
-    if isinstance(first, Ref):
-        fields = [interpreter.contents(tree) for tree in trees if isinstance(tree, Ref)]
-        columns = zip(*(row.items for row in fields), strict=True)
-        items = tuple(_stacked(interpreter, column, dims) for column in columns)
-        return interpreter.new_object(first.cell.cls, Fields(fields[0].keys, items))
-    return first
+    rows = (interpreter.members.parts(tree) for tree in trees)
+    parts = [_stacked(interpreter, column, dims) for column in zip(*rows, strict=True)]
+    return interpreter.members.with_parts(first, parts)
 
 
 class LinearizedFunction:
@@ -284,11 +276,9 @@ class _Part:
             operands += specs[number].lower(join, arguments[number], interpreter.store)
         self.leaves: list[LeafSpec] = []
         alive = True
-        before = interpreter.frame
-        part, scope = (before.part, before.scope) if before else (None, None)
         active, interpreter.recursive_calls.active = interpreter.recursive_calls.active, {}
         try:
-            with interpreter.within(arm.emitter, arm.store):
+            with interpreter.frame_kept(), interpreter.within(arm.emitter, arm.store):
                 inside = Join(interpreter, arm.store)
                 for number, spec in specs.items():
                     leaves = list(spec.leaves())
@@ -300,9 +290,6 @@ class _Part:
             alive, value = False, NONE
         finally:
             interpreter.recursive_calls.active = active
-            interpreter.frame = before
-            if before is not None and part is not None and scope is not None:
-                before.part, before.scope = part, scope
         self.arm, self.alive, self.value = arm, alive, value
         is_tree = isinstance(value, (Ref, Tuple))
         whole = Join(interpreter, arm.store)
@@ -394,15 +381,10 @@ class _Part:
                 return NONE
             made = cotangents[number]
             return Array(made, self.leaves[number].weak and not made.array_type.rank)
-        if isinstance(argument, Tuple):
-            return Tuple(tuple(self._gradient(item, numbers, cotangents) for item in argument.items), argument.cls)
-        if isinstance(argument, Ref):
-            fields = interpreter.contents(argument)
-            items = tuple(self._gradient(item, numbers, cotangents) for item in fields.items)
-            return interpreter.new_object(argument.cell.cls, Fields(fields.keys, items))
-        if isinstance(argument, PartialCall):
+        if not isinstance(argument, (Tuple, Ref)):
             return NONE
-        return NONE
+        parts = [self._gradient(item, numbers, cotangents) for item in interpreter.members.parts(argument)]
+        return interpreter.members.with_parts(argument, parts)
 
 
 def _thawed(spec: JoinSpec) -> JoinSpec:
@@ -466,13 +448,13 @@ def jvp(
     if len(arguments) + len(keywords) != 3 or len(named) != len(keywords):
         interpreter.raise_error(TypeError, "jvp() takes a function, a tuple of primals and a tuple of tangents")
     function, primals, tangents = [*arguments, *named]
-    given = list(interpreter.members.items(primals))
+    given = list(interpreter.iterators.items(primals))
     part = _Part(interpreter, function, given, {}, range(len(given)))
     if not part.has_forward_mode:
         interpreter.refuse(
             "a function of jax.custom_vjp has no forward mode", hint="differentiate it with hloom.grad or hloom.vjp"
         )
-    moved = list(interpreter.members.items(tangents))
+    moved = list(interpreter.iterators.items(tangents))
     if len(moved) != len(given):
         fewer = "fewer" if len(moved) < len(given) else "more"
         interpreter.raise_error(TypeError, f"there are {fewer} tangents than primals")
@@ -492,11 +474,7 @@ def jvp(
 def _leaves(interpreter: Interpreter, value: AbstractValue) -> list[Any]:
     if isinstance(value, Array) or (isinstance(value, Const) and isinstance(value.value, (int, float, complex))):
         return [value]
-    if isinstance(value, Tuple):
-        return [leaf for item in value.items for leaf in _leaves(interpreter, item)]
-    if isinstance(value, Ref):
-        return [leaf for item in interpreter.contents(value).items for leaf in _leaves(interpreter, item)]
-    return []
+    return [leaf for item in interpreter.members.parts(value) for leaf in _leaves(interpreter, item)]
 
 
 def _direction(interpreter: Interpreter, held: Any, wanted: TensorType, what: str) -> Node:
@@ -540,10 +518,7 @@ def _shaped(interpreter: Interpreter, value: AbstractValue, nodes: Any) -> Abstr
         return NONE if node is None else Array(node, value.weak)
     if isinstance(value, Const) and isinstance(value.value, (int, float)):
         return Const(0.0)
-    if isinstance(value, Tuple):
-        return Tuple(tuple(_shaped(interpreter, item, nodes) for item in value.items), value.cls)
-    if isinstance(value, Ref):
-        fields = interpreter.contents(value)
-        items = tuple(_shaped(interpreter, item, nodes) for item in fields.items)
-        return interpreter.new_object(value.cell.cls, Fields(fields.keys, items))
-    return NONE
+    if not isinstance(value, (Tuple, Ref)):
+        return NONE
+    parts = [_shaped(interpreter, item, nodes) for item in interpreter.members.parts(value)]
+    return interpreter.members.with_parts(value, parts)

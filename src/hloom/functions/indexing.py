@@ -13,6 +13,8 @@ from hloom.functions.builtin_functions import missing_item
 from hloom.functions.container_classes import is_container, is_list, is_mapping, is_sequence, plain_class
 from hloom.functions.overlaps import OVERWRITES, as_it_goes, shares_elements
 from hloom.functions.values import (
+    PREDICATE,
+    S32,
     AbstractValue,
     Array,
     Const,
@@ -29,13 +31,9 @@ from hloom.functions.values import (
     is_slice,
 )
 from hloom.functions.windows import window_of
-from hloom.ir import dtype
 
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
-
-PREDICATE = dtype("pred")
-S32 = dtype("s32")
 
 
 class _Whole(AbstractValue):
@@ -87,12 +85,9 @@ class Indexing:
         if isinstance(owner, Const):
             if not hasattr(type(owner.value), "__getitem__"):
                 interpreter.raise_error(TypeError, f"{described(owner)} is not subscriptable")
-            held = owner.value
             key = self._plain(index)
-            try:
-                return interpreter.embed(held[key])
-            except Exception as error:
-                interpreter.raise_error(type(error), str(error))
+            with interpreter.errors_raised():
+                return interpreter.embed(owner.value[key])
         if isinstance(owner, Series) and owner.rule != "range":
             name = interpreter.classes.class_of(owner).__name__
             interpreter.raise_error(TypeError, f"'{name}' object is not subscriptable")
@@ -102,7 +97,7 @@ class Indexing:
             if owner.rule == "range" and all(isinstance(part, Const) for part in owner.parts):
                 chosen = range(*(part.value for part in owner.parts))[self._plain(index)]  # type: ignore[attr-defined]
                 return Series("range", (Const(chosen.start), Const(chosen.stop), Const(chosen.step)))
-            return self._of_sequence(owner, tuple(interpreter.members.items(owner)), index)
+            return self._of_sequence(owner, tuple(interpreter.iterators.items(owner)), index)
         interpreter.raise_error(TypeError, f"{described(owner)} is not subscriptable")
 
     def _plain(self, index: AbstractValue) -> Any:
@@ -149,10 +144,8 @@ class Indexing:
         if isinstance(number, Array) and number.literal is not None and not number.dims:
             number = Const(number.literal.item())
         if isinstance(number, Const):
-            try:
+            with interpreter.errors_raised():
                 return items[operator.index(number.value)]
-            except (IndexError, TypeError) as error:
-                interpreter.raise_error(type(error), str(error))
         if not isinstance(number, Array) or number.dims or number.dtype.is_float:
             interpreter.raise_error(TypeError, f"indices must be integers or slices, not {described(index)}")
         if not items:
@@ -330,12 +323,10 @@ class Indexing:
         interpreter = self.interpreter
         items = list(interpreter.contents(owner).items)
         if is_slice(index):
-            items[self._plain(index)] = list(interpreter.members.items(value))
+            items[self._plain(index)] = list(interpreter.iterators.items(value))
         elif isinstance(index, Const):
-            try:
+            with interpreter.errors_raised():
                 items[operator.index(index.value)] = value
-            except (IndexError, TypeError) as error:
-                interpreter.raise_error(type(error), str(error))
         else:
             position = self._in_bounds(index, len(items))
             if isinstance(position, Const):
@@ -391,7 +382,7 @@ class Indexing:
             return as_it_goes(interpreter, target, value)
         if interpreter.library.as_array(value).dims != target.dims:
             return value
-        for number, item in enumerate(list(interpreter.members.items(value))):  # NumPy assigns one after the other
+        for number, item in enumerate(list(interpreter.iterators.items(value))):  # NumPy assigns one after the other
             self.set(target, Const(number), item)
         return None
 
@@ -509,12 +500,9 @@ class Indexing:
             key = interpreter.static(index, "the key of a dict")
             if fields.get(key) is None:
                 interpreter.raise_error(KeyError, repr(key))
-            kept = [(name, item) for name, item in fields.pairs if name != key]
-            interpreter.change(owner, Fields(tuple(name for name, _ in kept), tuple(item for _, item in kept)))
+            interpreter.change(owner, fields.without(key))
             return
         items = list(fields.items)
-        try:
+        with interpreter.errors_raised():
             del items[self._plain(index)]
-        except (IndexError, TypeError) as error:
-            interpreter.raise_error(type(error), str(error))
         interpreter.change(owner, Fields(None, tuple(items)))

@@ -1,4 +1,4 @@
-"""Python's integers combined with integer arrays, as in NumPy 2 (NEP 50): compared by value, checked in arithmetic.
+"""Python's integers beside floats and beside integer arrays: compared by value, checked in arithmetic (NEP 50).
 
     np.array([1, 2], np.uint8) < 300    [True, True]
     np.array([1, 2], np.uint8) + 300    OverflowError: Python integer 300 out of bounds for uint8
@@ -6,21 +6,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import ml_dtypes
 import numpy as np
 
-from hloom.functions.values import AbstractValue, Array, Const
+from hloom.autodiff import Emitter
+from hloom.functions.symbols import COMPARISONS, DIRECTIONS, REFLECTED
+from hloom.functions.values import PREDICATE, AbstractValue, Array, Const
 from hloom.ir import DType, Node, TensorType, dtype
 
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
 
-PREDICATE, S64, U64 = dtype("pred"), dtype("s64"), dtype("u64")
-OPCODES = {"==": "EQ", "!=": "NE", "<": "LT", "<=": "LE", ">": "GT", ">=": "GE"}
-REFLECTED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+S64, U64 = dtype("s64"), dtype("u64")
+_BELOW = {"<": "<=", "<=": "<=", ">": ">", ">=": ">"}
+"""What a comparison with an integer is with the float just below it."""
+_ABOVE = {"<": "<", "<=": "<", ">": ">=", ">=": ">="}
 HOLDS_FOR_SMALLER = {"==": False, "!=": True, "<": True, "<=": True, ">": False, ">=": False}
 """The result of a comparison if the left side is smaller than any possible right side."""
 
@@ -68,7 +72,7 @@ def compared_integers(
     emitter = interpreter.emitter
     if U64 not in (a.dtype, b.dtype):
         convert = interpreter.numbers.convert
-        return Array(emitter.compare(OPCODES[symbol], convert(x, S64), convert(y, S64)))
+        return Array(emitter.compare(DIRECTIONS[symbol], convert(x, S64), convert(y, S64)))
     if a.dtype is not U64:
         x, y, symbol = y, x, REFLECTED[symbol]
     return Array(_compared_with_unsigned(interpreter, symbol, x, y))
@@ -77,7 +81,7 @@ def compared_integers(
 def _compared_with_unsigned(interpreter: Interpreter, symbol: str, unsigned: Node, other: Node) -> Node:
     """A comparison of a number of 64 bits without a sign with one of another type, which may be negative."""
     emitter = interpreter.emitter
-    compared = emitter.compare(OPCODES[symbol], unsigned, interpreter.numbers.convert(other, U64))
+    compared = emitter.compare(DIRECTIONS[symbol], unsigned, interpreter.numbers.convert(other, U64))
     if bounds(other.type.dtype)[0] >= 0:  # type: ignore[union-attr]
         return compared
     is_negative = emitter.compare("LT", other, emitter.like(0, other))
@@ -101,3 +105,52 @@ def _python_integer(value: AbstractValue) -> int | None:
     """One of Python's integers that is known now."""
     is_integer = isinstance(value, Const) and isinstance(value.value, int) and not isinstance(value.value, bool)
     return value.value if is_integer else None  # type: ignore[attr-defined]
+
+
+def is_beyond_exact(number: float, element: DType) -> bool:
+    """Whether integers near a float may round to it."""
+    return math.isfinite(number) and abs(number) >= 2.0 ** (53 if element.name == "f64" else 24)
+
+
+def compared_with_integer(emitter: Emitter, symbol: str, left: Array, right: int) -> AbstractValue | None:
+    """A number of the run beside an integer that its type does not hold; None where it holds that."""
+    if left.dtype.numpy.kind in "iu":
+        limits = np.iinfo(left.dtype.numpy)
+        if limits.min <= right <= limits.max:
+            return None
+        return _known(emitter, COMPARISONS[symbol](0, right), left)
+    if not left.dtype.is_float:
+        return None
+    try:
+        near = float(left.dtype.numpy.type(right))
+    except OverflowError:
+        near = math.inf if right > 0 else -math.inf
+    if near == right:
+        return None
+    if symbol in ("==", "!="):
+        return _known(emitter, symbol == "!=", left)
+    sign = (_BELOW if near < right else _ABOVE)[symbol]
+    return Array(emitter.compare(DIRECTIONS[sign], left.node, emitter.like(near, left.node)), True)
+
+
+def _known(emitter: Emitter, answer: bool, like: Array) -> AbstractValue:
+    return Array(emitter.constant(answer, TensorType(PREDICATE, like.dims)), True) if like.dims else Const(answer)
+
+
+def compared_with_float(emitter: Emitter, symbol: str, integer: Node, number: Node) -> AbstractValue:
+    """An integer beside a float, both of the run.
+
+    Rounding keeps the order, so that only where the rounded integer is the float the float as an integer decides; the
+    one float that is the limit of the integers is above them all.
+    """
+    integer_type, number_type = integer.type, number.type
+    assert isinstance(integer_type, TensorType) and isinstance(number_type, TensorType)
+    direction = DIRECTIONS[symbol]
+    rounded = emitter.convert(integer, number_type.dtype)
+    by_rounding = emitter.compare(direction, rounded, number)
+    by_integer = emitter.compare(direction, integer, emitter.convert(number, integer_type.dtype))
+    limit = 2.0 ** (integer_type.dtype.bits - 1)
+    is_limit = emitter.compare("GE", number, emitter.like(limit, number))
+    above = emitter.like(COMPARISONS[symbol](0, 1), by_integer)
+    exact = emitter.select(is_limit, above, by_integer)
+    return Array(emitter.select(emitter.compare("EQ", rounded, number), exact, by_rounding), True)

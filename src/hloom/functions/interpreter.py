@@ -41,6 +41,7 @@ from hloom.functions.state import CallFrame, PathEnds, Refusal
 from hloom.functions.statements import Statements
 from hloom.functions.store import MISSING, Store
 from hloom.functions.values import (
+    S32,
     UNBOUND,
     AbstractValue,
     Array,
@@ -58,11 +59,9 @@ from hloom.functions.values import (
     walk,
 )
 from hloom.functions.views import Views, memory_order
-from hloom.ir import DType, Graph, Module, Node, dtype, dtype_of
+from hloom.ir import DType, Graph, Module, Node, dtype_of
 from hloom.text import HloomError, Location
 
-PREDICATE = dtype("pred")
-S32 = dtype("s32")
 OVERFLOW = ErrorSite(RecursionError, "maximum recursion depth exceeded", None)
 """The first of the errors, number 1: a recursion is deeper than its stack."""
 MAX_STEPS = 500_000
@@ -131,7 +130,35 @@ class Interpreter:
         self.static, self.define = expressions.static, expressions.define
         self.execute, self.assign = statements.execute, statements.assign
 
+    @property
+    def here(self) -> CallFrame:
+        """The call that is being interpreted."""
+        assert self.frame is not None
+        return self.frame
+
+    @contextmanager
+    def frame_kept(self) -> Iterator[None]:
+        """Interpret something that may leave calls half done: afterwards the interpreter is where it was."""
+        frame = self.frame
+        scope, part = (frame.scope, frame.part) if frame is not None else (None, None)
+        try:
+            yield
+        finally:
+            self.frame = frame
+            if frame is not None and scope is not None and part is not None:
+                frame.scope, frame.part = scope, part
+
     # Errors and refusals
+
+    @contextmanager
+    def errors_raised(self) -> Iterator[None]:
+        """Compute something in Python now: what it raises is raised where the program runs."""
+        try:
+            yield
+        except (PathEnds, HloomError):
+            raise
+        except Exception as error:
+            self.raise_error(type(error), str(error))
 
     def location(self) -> Location | None:
         """Where the interpreter is; before a call has begun, where the function is defined."""
@@ -220,13 +247,14 @@ class Interpreter:
 
     def is_visible(self, node: Node) -> bool:
         """Whether a node is of the present graph or one around it."""
-        return self._is_around(node.graph)
+        return self.is_around(node.graph)
 
     def is_made_outside(self, array: Array) -> bool:
         """Whether an array is of the present graph or one around it: it was there before the path interpreted last."""
-        return self._is_around(array.home or array.node.graph)
+        return self.is_around(array.home or array.node.graph)
 
-    def _is_around(self, home: Graph) -> bool:
+    def is_around(self, home: Graph | None) -> bool:
+        """Whether a graph is the present one or around it."""
         graph: Graph | None = self.emitter.graph
         while graph is not None:
             if home is graph:
@@ -287,6 +315,10 @@ class Interpreter:
     def new_list(self, items: Sequence[AbstractValue]) -> Ref:
         """A new list."""
         return self.new_object(list, Fields(None, tuple(items)))
+
+    def new_dict(self, items: dict[Any, AbstractValue]) -> Ref:
+        """A new dict."""
+        return self.new_object(dict, Fields(tuple(items), tuple(items.values())))
 
     def settled(self, value: AbstractValue, name: str) -> AbstractValue:
         """A variable's value as it may be used: bound, and of one type."""

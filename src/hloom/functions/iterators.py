@@ -118,10 +118,8 @@ class Iterators:
                 f"{described(source)} is an iterator from outside the function, which each call would use up further",
                 hint="make it inside the function",
             )
-        try:
+        with interpreter.errors_raised():
             made = iter(held)
-        except TypeError as error:
-            interpreter.raise_error(TypeError, str(error))
         items: list[AbstractValue] = []
         for item in made:
             interpreter.step()
@@ -330,8 +328,7 @@ class Iterators:
     def generator(self, node: ast.GeneratorExp, source: AbstractValue) -> Ref:
         """A generator expression: it reads names when an item is asked for, but goes over its first source from now."""
         interpreter = self.interpreter
-        frame = interpreter.frame
-        assert frame is not None
+        frame = interpreter.here
         names = {part.id for row in node.generators for part in ast.walk(row.target) if isinstance(part, ast.Name)}
         scope = Scope(frame.code, frame.scope, names)
         for variable in scope.variables.values():

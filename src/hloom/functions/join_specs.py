@@ -14,6 +14,8 @@ from hloom.functions.aliases import Origins
 from hloom.functions.equality import same
 from hloom.functions.store import Store
 from hloom.functions.values import (
+    PREDICATE,
+    S32,
     UNBOUND,
     AbstractValue,
     Array,
@@ -26,13 +28,10 @@ from hloom.functions.values import (
 )
 from hloom.functions.view_maps import ViewMap
 from hloom.functions.views import IN_ORDER, MemoryLayout, View
-from hloom.ir import Node, TensorType, dtype
+from hloom.ir import Node, TensorType
 
 if TYPE_CHECKING:
     from hloom.functions.joins import Join
-
-PREDICATE = dtype("pred")
-S32 = dtype("s32")
 
 
 class AbsentValue(AbstractValue):

@@ -31,6 +31,7 @@ from hloom.functions.numpy_examples import VIEW_FUNCTIONS, NumpyExample
 from hloom.functions.values import (
     ITERATOR,
     NONE,
+    S32,
     AbstractValue,
     Array,
     Const,
@@ -45,14 +46,13 @@ from hloom.functions.values import (
     walk,
 )
 from hloom.functions.views import is_row_major
-from hloom.ir import Graph, Module, Node, TupleType, dtype
+from hloom.ir import Graph, Module, Node, TupleType
 from hloom.ops import OPS
 from hloom.text import HloomError
 
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
 
-S32 = dtype("s32")
 LIBRARIES = frozenset({"numpy", "jax", "jaxlib", "scipy", "ml_dtypes"})
 RANDOM = ("numpy.random",)
 IN_PLACE = frozenset({"sort", "fill", "resize", "put", "partition", "itemset", "setfield", "byteswap", "setflags"})
@@ -125,8 +125,7 @@ class Library:
         arrays: list[Array] = []
         if made is None:
             return self._without_counterpart(function, arguments, keywords)
-        plain_arguments = [self._plain(value, arrays) for value in arguments]
-        plain_keywords = {name: self._plain(value, arrays) for name, value in keywords.items()}
+        plain_arguments, plain_keywords = self._plain_call(arguments, keywords, arrays)
         plain_given = plain_keywords
         if is_numpy:
             further = NUMPY_KEYWORDS.get(name_of(function), {})
@@ -161,7 +160,7 @@ class Library:
         interpreter = self.interpreter
         if not isinstance(value, Tuple) and not (is_list(value)):
             return value
-        items = list(interpreter.members.items(value))
+        items = list(interpreter.iterators.items(value))
         rows = [self._arrayed(item) for item in items]
         if any(row is not item for row, item in zip(rows, items, strict=True)):
             return interpreter.new_list(rows)
@@ -171,7 +170,7 @@ class Library:
         """Whether a value is a sequence of numbers and arrays that are of one shape."""
         if not isinstance(value, Tuple) and not (is_list(value)):
             return False
-        items = list(self.interpreter.members.items(value))
+        items = list(self.interpreter.iterators.items(value))
         shapes = {item.dims if isinstance(item, Array) else () for item in items}
         return len(shapes) <= 1 and all(isinstance(item, Array) or is_number(item) for item in items)
 
@@ -201,11 +200,8 @@ class Library:
             return None
         plain = [interpreter.static(value, "an argument") for value in arguments]
         named = {name: interpreter.static(value, "an argument") for name, value in keywords.items()}
-        try:
-            with np.errstate(all="ignore"):
-                made = function(*plain, **named)
-        except Exception as error:
-            interpreter.raise_error(type(error), str(error))
+        with interpreter.errors_raised(), np.errstate(all="ignore"):
+            made = function(*plain, **named)
         result = self._embedded(made)
         is_view = name_of(function) in VIEW_FUNCTIONS and any(isinstance(value, Array) for value in arguments)
         return self._known_view(function, result, arguments, keywords) if is_view else result
@@ -220,8 +216,7 @@ class Library:
         """A result that is known, and that may be a view of an argument, whose elements may change."""
         arrays: list[Array] = []
         name, counterpart = name_of(function), self.tracing.counterpart(function)
-        plain = [self._plain(value, arrays) for value in arguments]
-        named = {key: self._plain(value, arrays) for key, value in keywords.items()}
+        plain, named = self._plain_call(arguments, keywords, arrays)
         taken = {} if counterpart is None else for_counterpart(function, counterpart, named)
 
         def again(given: Sequence[Array]) -> AbstractValue:
@@ -263,12 +258,12 @@ class Library:
             items = [self._plain(item, arrays) for item in value.items]
             return tuple(items) if value.cls is tuple else value.cls(*items)
         if isinstance(value, Ref) and (is_sequence(value.cell.cls) or value.cell.cls is ITERATOR):
-            return [self._plain(item, arrays) for item in interpreter.members.items(value)]
+            return [self._plain(item, arrays) for item in interpreter.iterators.items(value)]
         if is_dict(value):
             fields = interpreter.contents(value)
             return {key: self._plain(item, arrays) for key, item in fields.pairs}
         if isinstance(value, Series):
-            return [self._plain(item, arrays) for item in interpreter.members.items(value)]
+            return [self._plain(item, arrays) for item in interpreter.iterators.items(value)]
         if isinstance(value, FunctionClosure) and value.original is not None:
             return value.original
         if isinstance(value, (FunctionClosure, PartialCall)):
@@ -277,6 +272,12 @@ class Library:
                 hint="define the function outside, or write the loop or the call here",
             )
         interpreter.refuse(f"{described(value)} cannot be given to a library's function")
+
+    def _plain_call(
+        self, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue], arrays: list[Array]
+    ) -> tuple[list[Any], dict[str, Any]]:
+        plain = [self._plain(value, arrays) for value in arguments]
+        return plain, {name: self._plain(value, arrays) for name, value in keywords.items()}
 
     def _traced(
         self,
@@ -330,8 +331,7 @@ class Library:
         name = name_of(function)
         arrays: list[Array] = []
         if name in VIEW_FUNCTIONS and name not in IN_PLACE:
-            plain = [self._plain(value, arrays) for value in arguments]
-            named = {key: self._plain(value, arrays) for key, value in keywords.items()}
+            plain, named = self._plain_call(arguments, keywords, arrays)
             example = self._example(function, name, plain, named, arrays)
             if isinstance(example.result, Exception):
                 interpreter.raise_error(type(example.result), str(example.result))
@@ -508,8 +508,7 @@ class Library:
         if function is None:
             interpreter.raise_error(AttributeError, f"an array has no method '{name}'")
         arrays = [owner]
-        plain = [self._plain(value, arrays) for value in arguments]
-        named = {key: self._plain(value, arrays) for key, value in keywords.items()}
+        plain, named = self._plain_call(arguments, keywords, arrays)
         numpys = getattr(np.ndarray, name, None)
         example = self._example(numpys, name, [Placeholder(0), *plain], named, arrays) if owner.dims else None
         made = self._traced(function, [Placeholder(0), *plain], named, arrays, name, example=example)

@@ -29,6 +29,8 @@ from hloom.functions.joins import Join
 from hloom.functions.state import NORMAL, Completion, PathEnds, Refusal
 from hloom.functions.store import Store
 from hloom.functions.values import (
+    PREDICATE,
+    S32,
     UNBOUND,
     AbstractValue,
     Array,
@@ -40,15 +42,13 @@ from hloom.functions.values import (
     ValueChoice,
     Variable,
 )
-from hloom.ir import Node, TupleType, Type, dtype
+from hloom.ir import Node, TupleType, Type
 from hloom.ops import OPS
 from hloom.text import HloomError
 
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
 
-PREDICATE = dtype("pred")
-S32 = dtype("s32")
 MAX_ROUNDS = 12
 """How often a loop's body is interpreted until its types settle."""
 UNROLLED_WORK = 600
@@ -130,8 +130,6 @@ class Loops:
         """A `for`: unrolled where it is short or its items differ in type, else one loop."""
         interpreter = self.interpreter
         members = interpreter.members
-        frame = interpreter.frame
-        assert frame is not None
         source = interpreter.iterators.begun(interpreter.consumed(statement.iter))
         held = interpreter.iterators.series(source)
         first, series = held or (Const(0), source)
@@ -182,20 +180,16 @@ class Loops:
     def _attempt(self, body: Callable[[], None]) -> HloomError | None:
         """Try on a layer of the store of its own; the refusal where there is one, and nothing is changed then."""
         interpreter = self.interpreter
-        frame = interpreter.frame
-        assert frame is not None
-        scope, part = frame.scope, frame.part
         layer = Store(interpreter.store)
         counts = len(interpreter.errors)
         ended: PathEnds | None = None
         try:
-            with interpreter.within(interpreter.emitter, layer):
+            with interpreter.frame_kept(), interpreter.within(interpreter.emitter, layer):
                 try:
                     body()
                 except PathEnds as end:
                     ended = end
         except HloomError as error:
-            interpreter.frame, frame.scope, frame.part = frame, scope, part
             del interpreter.errors[counts:]
             return error
         interpreter.store.entries.update(layer.entries)
@@ -206,8 +200,7 @@ class Loops:
     def _finish(self, otherwise: Sequence[ast.stmt]) -> None:
         """Run a loop's `else` where it was not left by `break`, and forget the `break`."""
         interpreter = self.interpreter
-        frame = interpreter.frame
-        assert frame is not None
+        frame = interpreter.here
         tag = interpreter.store.get(frame.tag)
         if otherwise:
             if isinstance(tag, Const):
@@ -228,8 +221,7 @@ class Loops:
         last = count if is_fixed else None
 
         def run(number: int) -> None:
-            frame = interpreter.frame
-            assert frame is not None
+            frame = interpreter.here
             while True:
                 frame.part = statement
                 if number > MAX_UNROLLED:
@@ -259,8 +251,7 @@ class Loops:
     def _unrolled_while(self, statement: ast.While, test: Callable[[], Any], attempt: HloomError) -> None:
         """A loop whose condition is known round by round."""
         interpreter = self.interpreter
-        frame = interpreter.frame
-        assert frame is not None
+        frame = interpreter.here
         for _ in range(MAX_UNROLLED):
             truth = test()
             if not isinstance(truth, bool):
@@ -288,8 +279,7 @@ class Loops:
     ) -> None:
         """One `while` of HLO: the fixed point of the body's types, then the graphs."""
         interpreter = self.interpreter
-        frame = interpreter.frame
-        assert frame is not None
+        frame = interpreter.here
         outer = interpreter.store
         first = test()
         if first is False:
@@ -365,8 +355,7 @@ class Loops:
     def _predicted(self, statement: ast.While | ast.For) -> list[Any]:
         """The variables that a loop's text assigns and that are numbers of the source before it: they will vary."""
         interpreter = self.interpreter
-        frame = interpreter.frame
-        assert frame is not None
+        frame = interpreter.here
         parts = [part for body in statement.body for part in ast.walk(body)]
         keys: list[Any] = []
         for name in sorted(stored_names(iter(parts))):
@@ -392,7 +381,7 @@ class Loops:
         return specs
 
     def _is_result(self, key: Any) -> bool:
-        return key in self.interpreter.control.returned(())
+        return key in self.interpreter.control.results()
 
     def _fits(
         self,
@@ -474,8 +463,7 @@ class Loops:
         is_counted: bool,
     ) -> None:
         interpreter = self.interpreter
-        frame = interpreter.frame
-        assert frame is not None
+        frame = interpreter.here
         emitter, outer = interpreter.emitter, interpreter.store
         arm = one.arm
         with interpreter.within(arm.emitter, arm.store):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from types import BuiltinMethodType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -167,10 +167,8 @@ class Members:
                 interpreter.raise_error(AttributeError, f"'{type(held).__name__}' object has no attribute '{name}'")
             collected = getattr(held, name)
             return Method(owner, name) if callable(collected) else interpreter.embed(collected)
-        try:
+        with interpreter.errors_raised():
             collected = getattr(held, name)
-        except AttributeError as error:
-            interpreter.raise_error(AttributeError, str(error))
         if isinstance(held, type) and isinstance(collected, FunctionType):
             return interpreter.embed(collected)
         if isinstance(held, (ModuleType, type)):
@@ -197,7 +195,7 @@ class Members:
         collected = getattr(owner.cls, name, None)
         if isinstance(collected, FunctionType):
             return PartialCall(interpreter.embed(collected), (owner,), {})
-        static = next((vars(cls)[name] for cls in owner.cls.__mro__ if name in vars(cls)), None)
+        static = _found(owner.cls.__mro__, name)
         if isinstance(static, property) and isinstance(static.fget, FunctionType):
             return interpreter.calls.call(interpreter.embed(static.fget), [owner], {})
         interpreter.raise_error(AttributeError, f"'{owner.cls.__name__}' object has no attribute '{name}'")
@@ -210,7 +208,7 @@ class Members:
             return interpreter.control.choices(owner.owner, lambda one: self._of_parent(Parent(owner.cls, one), name))
         order = interpreter.classes.class_of(owner.owner).__mro__
         bases = order[order.index(owner.cls) + 1 :] if owner.cls in order else ()
-        collected = next((vars(base)[name] for base in bases if name in vars(base)), None)
+        collected = _found(bases, name)
         if isinstance(collected, property) and isinstance(collected.fget, FunctionType):
             return calls.call(interpreter.embed(collected.fget), [owner.owner], {})
         if isinstance(collected, FunctionType):
@@ -235,7 +233,7 @@ class Members:
             if hasattr(cls, name):
                 interpreter.refuse(f"method {name} of {described(owner)} cannot be compiled")
             interpreter.raise_error(AttributeError, f"'{cls.__name__}' object has no attribute '{name}'")
-        static = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+        static = _found(cls.__mro__, name)
         if isinstance(static, property) and isinstance(static.fget, FunctionType):
             return interpreter.calls.call(interpreter.embed(static.fget), [owner], {})
         held = interpreter.contents(owner).get(name)
@@ -257,7 +255,7 @@ class Members:
         """What the class of an instance defines under a name, bound to the instance; None where it does not."""
         interpreter = self.interpreter
         cls = owner.cell.cls
-        static = next((vars(base)[name] for base in cls.__mro__[:-1] if name in vars(base)), None)
+        static = _found(cls.__mro__[:-1], name)
         if static is None:
             return None
         if is_of_users(cls.__module__) and getattr(cls, name) is static:
@@ -283,7 +281,7 @@ class Members:
         parameters = getattr(owner.cell.cls, "__dataclass_params__", None)
         if parameters is not None and parameters.frozen and not interpreter.classes.is_initializing(owner):
             interpreter.raise_error(dataclasses.FrozenInstanceError, f"cannot assign to field '{name}'")
-        static = next((vars(base)[name] for base in owner.cell.cls.__mro__ if name in vars(base)), None)
+        static = _found(owner.cell.cls.__mro__, name)
         if isinstance(static, property):
             if not isinstance(static.fset, FunctionType):
                 interpreter.raise_error(AttributeError, f"property '{name}' has no setter")
@@ -313,10 +311,8 @@ class Members:
                 interpreter.raise_error(TypeError, f"{described(source)} has no length")
             return source.dims[0]
         if isinstance(source, Const):
-            try:
+            with interpreter.errors_raised():
                 return len(interpreter.static(source, "what len() is taken of"))
-            except TypeError as error:
-                interpreter.raise_error(TypeError, str(error))
         if isinstance(source, Series):
             return self._series_length(source)
         interpreter.raise_error(TypeError, f"{described(source)} is not iterable")
@@ -431,9 +427,23 @@ class Members:
             return item
         return interpreter.embed(key) if view.rule == "keys" else Tuple((interpreter.embed(key), item))
 
-    def items(self, source: AbstractValue) -> Iterator[AbstractValue]:
-        """The items of a value, whose number is known now, each as it is when it is asked for."""
-        return self.interpreter.iterators.items(source)
+    def parts(self, tree: AbstractValue) -> tuple[AbstractValue, ...]:
+        """The items of a tuple or of a container, or the attributes of an object; of other values none."""
+        if isinstance(tree, Ref):
+            return self.interpreter.contents(tree).items
+        return tree.items if isinstance(tree, Tuple) else ()
+
+    def with_parts(self, tree: AbstractValue, parts: Sequence[AbstractValue]) -> AbstractValue:
+        """A new tuple, container or object of the same class with other parts; other values as they are."""
+        if isinstance(tree, Ref):
+            fields = self.interpreter.contents(tree)
+            return self.interpreter.new_object(tree.cell.cls, fields.with_children(parts))
+        return tree.with_children(parts) if isinstance(tree, Tuple) else tree
+
+
+def _found(classes: Iterable[type], name: str) -> Any:
+    """What the first of some classes that defines a name has under it, as it is: no property is computed."""
+    return next((vars(cls)[name] for cls in classes if name in vars(cls)), None)
 
 
 def _nothing(*_arguments: Any, **_keywords: Any) -> None:

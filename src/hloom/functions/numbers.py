@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hloom.functions.exact_comparison import (
-    DIRECTIONS,
-    REFLECTED,
+from hloom.functions.integer_bounds import (
+    check_bounds,
+    compared_integers,
     compared_with_float,
     compared_with_integer,
     is_beyond_exact,
 )
-from hloom.functions.integer_bounds import check_bounds, compared_integers
-from hloom.functions.powers import PREDICATE, Powers, does_not_fit
-from hloom.functions.values import AbstractValue, Array, Const, described, is_number
+from hloom.functions.powers import Powers, does_not_fit
+from hloom.functions.symbols import DIRECTIONS, REFLECTED
+from hloom.functions.values import PREDICATE, AbstractValue, Array, Const, described, is_number
 from hloom.ir import DType, Node, TensorType, dtype, dtype_of, literal_of
 
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
 
-S64 = dtype("s64")
 BITWISE = {"&": "and", "|": "or", "^": "xor"}
+OPCODES = {"+": "add", "-": "subtract", "*": "multiply", **BITWISE}
 SHIFTS = {"<<": "shift-left", ">>": "shift-right-arithmetic"}
 
 
@@ -176,7 +176,7 @@ class Numbers:
         if symbol == "@":
             return interpreter.library.call(np.matmul, [left, right], {})
         if symbol == "**":
-            return self.power(left, right)
+            return self.powers.power(left, right)
         element, weak = self.promoted([self.known(left), self.known(right)])
         if element is PREDICATE and (weak or symbol in ("//", "%", "<<", ">>")) and symbol not in BITWISE:
             element = self.of_python[int] if weak else dtype("s8")
@@ -194,18 +194,12 @@ class Numbers:
             interpreter.refuse(f"{symbol} is not defined for complex numbers", TypeError)
         (a, b), _ = self.operands([left, right], element)
         emitter = self.emitter
-        if symbol == "+":
-            return Array(emitter.add(a, b), weak)
-        if symbol == "-":
-            return Array(emitter.sub(a, b), weak)
-        if symbol == "*":
-            return Array(emitter.mul(a, b), weak)
+        if symbol in OPCODES:
+            return Array(emitter.elementwise(OPCODES[symbol], a, b), weak)
         if symbol == "/":
             if weak:
                 self.check_divisor(b, "division by zero" if element is self._by_rank[2] else "complex division by zero")
             return Array(emitter.div(a, b), weak)
-        if symbol in BITWISE:
-            return Array(emitter.elementwise(BITWISE[symbol], a, b), weak)
         if symbol in SHIFTS:
             if weak:
                 interpreter.check(emitter.compare("GE", b, emitter.like(0, b)), ValueError, "negative shift count")
@@ -289,10 +283,6 @@ class Numbers:
         rounded = emitter.select(is_below_one, emitter.mul(plain, zero), rounded)
         is_zero = emitter.compare("EQ", b, zero)
         return emitter.select(is_zero, plain, rounded), rest
-
-    def power(self, base: AbstractValue, exponent: AbstractValue) -> AbstractValue:
-        """`base ** exponent`"""
-        return self.powers.power(base, exponent)
 
     def is_finite(self, node: Node) -> Node:
         """Whether a float is finite, or both parts of a complex number are."""
@@ -390,10 +380,8 @@ class Numbers:
         """`int(x)`, `float(x)`, `bool(x)`, `complex(x)` of a number or an array of one element."""
         interpreter = self.interpreter
         if isinstance(value, Const):
-            try:
+            with interpreter.errors_raised():
                 return Const(cls(value.value))
-            except (TypeError, ValueError, OverflowError) as error:
-                interpreter.raise_error(type(error), str(error))
         array = self.array(value)
         if cls is bool:
             return Array(self.truth(array), True)

@@ -201,7 +201,7 @@ class NumpyExample:
             zeros = zeros_like(interpreter, others)
             made = call([owner if other is others[number] else zero for other, zero in zip(others, zeros, strict=True)])
             for position in path:
-                made = list(interpreter.members.items(made))[position]
+                made = list(interpreter.iterators.items(made))[position]
             assert isinstance(made, Array)
             return made
 

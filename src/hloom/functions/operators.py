@@ -21,11 +21,20 @@ from hloom.functions.container_classes import (
     plain_class,
 )
 from hloom.functions.equality import same
-from hloom.functions.exact_comparison import COMPARISONS, REFLECTED
 from hloom.functions.iterators import is_iterator, is_view
 from hloom.functions.prelude import is_among
+from hloom.functions.symbols import (
+    BINARY,
+    BINARY_METHODS,
+    COMPARISON_METHODS,
+    COMPARISONS,
+    REFLECTED,
+    UNARY,
+    UNARY_METHODS,
+)
 from hloom.functions.values import (
     FALSE,
+    PREDICATE,
     TRUE,
     AbstractValue,
     Array,
@@ -39,24 +48,11 @@ from hloom.functions.values import (
     is_number,
 )
 from hloom.functions.views import is_row_major
-from hloom.ir import Node, TensorType, dtype
+from hloom.ir import Node, TensorType
 
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
 
-PREDICATE = dtype("pred")
-BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
-    "%": operator.mod, "**": operator.pow, "@": operator.matmul, "<<": operator.lshift, ">>": operator.rshift,
-    "&": operator.and_, "|": operator.or_, "^": operator.xor,
-}  # fmt: skip
-UNARY: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "+": operator.pos, "~": operator.invert}
-METHODS = {
-    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul",
-    "<<": "lshift", ">>": "rshift", "&": "and", "|": "or", "^": "xor",
-}  # fmt: skip
-UNARY_METHODS = {"-": "__neg__", "+": "__pos__", "~": "__invert__"}
-COMPARISON_METHODS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 LARGEST_KNOWN = 1 << 20
 """The maximum number of bits or items of a value computed while compiling."""
 
@@ -114,7 +110,7 @@ class Operators:
             interpreter.change(left, interpreter.contents(made))
             return left
         if is_object(left):
-            method = interpreter.members.class_attribute(left, f"__i{METHODS[symbol]}__")
+            method = interpreter.members.class_attribute(left, f"__i{BINARY_METHODS[symbol]}__")
             if method is not None:
                 return interpreter.calls.call(method, [right], {})
         value = self.binary(symbol, left, right)
@@ -158,16 +154,13 @@ class Operators:
                 interpreter.raise_error(MemoryError, "the string is too long")
         if symbol == "%" and isinstance(operands[0], (str, bytes)) and len(operands[0]) > 4096:
             interpreter.refuse("this format is too long")
-        try:
-            with np.errstate(all="ignore"):
-                return interpreter.embed(function(*operands))
-        except Exception as error:
-            interpreter.raise_error(type(error), str(error))
+        with interpreter.errors_raised(), np.errstate(all="ignore"):
+            return interpreter.embed(function(*operands))
 
     def _of_class(self, symbol: str, left: AbstractValue, right: AbstractValue) -> AbstractValue | None:
         """An operator that a class of the user's defines."""
         members, calls = self.interpreter.members, self.interpreter.calls
-        name = METHODS[symbol]
+        name = BINARY_METHODS[symbol]
         for owner, other, method_name in ((left, right, f"__{name}__"), (right, left, f"__r{name}__")):
             if is_object(owner):
                 method = members.class_attribute(owner, method_name)
@@ -192,7 +185,7 @@ class Operators:
             sequence, count = (left, right) if isinstance(left, (Tuple, Ref)) else (right, left)
             if is_row(sequence):
                 times = interpreter.static(count, "how often a sequence is repeated")
-                items = list(interpreter.members.items(sequence))
+                items = list(interpreter.iterators.items(sequence))
                 if not isinstance(times, int) or len(items) * times > LARGEST_KNOWN:
                     interpreter.raise_error(TypeError, "a sequence is repeated a whole and moderate number of times")
                 return (
@@ -254,6 +247,11 @@ class Operators:
 
     # Truth
 
+    def truth_value(self, value: AbstractValue) -> AbstractValue:
+        """`bool(value)`"""
+        truth = self.truth(value)
+        return Const(truth) if isinstance(truth, bool) else Array(truth, True)
+
     def truth(self, value: AbstractValue) -> bool | Node:
         """Whether a value counts as true: known now, or a node of type pred."""
         interpreter = self.interpreter
@@ -264,10 +262,8 @@ class Operators:
                 return bool(known)
             return interpreter.numbers.truth(value)
         if isinstance(value, Const):
-            try:
+            with interpreter.errors_raised():
                 return bool(value.value)
-            except Exception as error:
-                interpreter.raise_error(type(error), str(error))
         if isinstance(value, Tuple):
             return bool(value.items)
         if isinstance(value, Ref):
@@ -279,12 +275,7 @@ class Operators:
                     return self.truth(interpreter.calls.call(method, [], {}))
             return True
         if isinstance(value, ValueChoice):
-
-            def one(option: AbstractValue) -> AbstractValue:
-                truth = self.truth(option)
-                return Const(truth) if isinstance(truth, bool) else Array(truth, True)
-
-            return self.truth(interpreter.control.choices(value, one))
+            return self.truth(interpreter.control.choices(value, self.truth_value))
         if isinstance(value, Series):
             length = interpreter.members.length(value)
             return bool(length) if isinstance(length, int) else interpreter.numbers.truth(length)
@@ -303,11 +294,8 @@ class Operators:
         if symbol in ("is", "is not"):
             return self._identity(symbol == "is", left, right)
         if symbol in ("in", "not in"):
-            truth = self.truth(self._contains(right, left))
-            collected = Const(truth) if isinstance(truth, bool) else Array(truth, True)
-            if symbol == "in":
-                return collected
-            return self._inverted(collected)
+            held = self._contains(right, left)
+            return self.truth_value(held) if symbol == "in" else self.inverted(held)
         if isinstance(left, Const) and isinstance(right, Const):
             return self._known(COMPARISONS[symbol], symbol, left.value, right.value)
         if is_view(left) or is_view(right):
@@ -364,7 +352,7 @@ class Operators:
         for owner, given, sign in rows:
             if not isinstance(owner, Ref) or is_container(owner.cell.cls):
                 continue
-            method = interpreter.members.class_attribute(owner, f"__{COMPARISON_METHODS[sign]}__")
+            method = interpreter.members.class_attribute(owner, COMPARISON_METHODS[sign])
             is_inverted = method is None and sign == "!="
             if is_inverted:
                 method = interpreter.members.class_attribute(owner, "__eq__")
@@ -373,10 +361,10 @@ class Operators:
             made = interpreter.calls.call(method, [given], {})
             if isinstance(made, Const) and made.value is NotImplemented:
                 continue
-            return self._inverted(made) if is_inverted else made
+            return self.inverted(made) if is_inverted else made
         return None
 
-    def _inverted(self, value: AbstractValue) -> AbstractValue:
+    def inverted(self, value: AbstractValue) -> AbstractValue:
         """`not value`"""
         truth = self.truth(value)
         if isinstance(truth, bool):
@@ -462,7 +450,7 @@ class Operators:
                 result = self._both(result, Array(truth, True))
         if wanted:
             return result
-        return self._inverted(result)
+        return self.inverted(result)
 
     def _both(self, left: AbstractValue, right: Array) -> AbstractValue:
         if isinstance(left, Const):
@@ -514,7 +502,7 @@ class Operators:
         if isinstance(container, Series) and container.rule == "range":
             return self._in_range(container, item)
         result: AbstractValue = FALSE
-        for member in interpreter.members.items(container):
+        for member in interpreter.iterators.items(container):
             truth = self.truth(self.compare("==", member, item))
             if truth is True:
                 return TRUE

@@ -31,7 +31,7 @@ def shares_elements(interpreter: Interpreter, owner: Array, value: AbstractValue
     if isinstance(value, Array):
         return value.has_elements and interpreter.aliases.share(owner, value)
     is_items = is_row(value)
-    return is_items and any(shares_elements(interpreter, owner, item) for item in interpreter.members.items(value))
+    return is_items and any(shares_elements(interpreter, owner, item) for item in interpreter.iterators.items(value))
 
 
 def as_it_goes(interpreter: Interpreter, target: Array, source: Array) -> Array:

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hloom.functions.container_classes import is_dict, is_row
-from hloom.functions.values import AbstractValue, Array, Const, Fields, Tuple
-from hloom.ir import Node, dtype
+from hloom.functions.values import PREDICATE, AbstractValue, Array, Const, Tuple, fields_of
+from hloom.ir import Node
 
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
 
 
-PREDICATE = dtype("pred")
 Bound = dict[str, AbstractValue]
 """What the names of a pattern stand for, where it fits."""
 
@@ -89,8 +88,7 @@ class Patterns:
 
         def truth() -> AbstractValue:
             self._bind(bound)
-            made = self.interpreter.operators.truth(self.interpreter.evaluate(node))
-            return Const(made) if isinstance(made, bool) else Array(made, True)
+            return self.interpreter.operators.truth_value(self.interpreter.evaluate(node))
 
         if isinstance(fits, bool):
             return truth()
@@ -164,7 +162,7 @@ class Patterns:
         interpreter = self.interpreter
         if not is_row(subject):
             return False
-        items = list(interpreter.members.items(subject))
+        items = list(interpreter.iterators.items(subject))
         star = next((n for n, part in enumerate(pattern.patterns) if isinstance(part, ast.MatchStar)), None)
         if star is None:
             if len(items) != len(pattern.patterns):
@@ -197,9 +195,8 @@ class Patterns:
                 return False
             collected.append(self._fits(part, item, bound))
         if pattern.rest is not None:
-            kept = [(key, item) for key, item in fields.pairs if key not in names]
-            keys, items = tuple(key for key, _ in kept), tuple(item for _, item in kept)
-            bound[pattern.rest] = interpreter.new_object(dict, Fields(keys, items))
+            kept = fields_of((key, item) for key, item in fields.pairs if key not in names)
+            bound[pattern.rest] = interpreter.new_object(dict, kept)
         return self._all(collected)
 
     def _class(self, pattern: ast.MatchClass, subject: AbstractValue, bound: Bound) -> bool | Node:

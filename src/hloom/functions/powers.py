@@ -8,14 +8,13 @@ import numpy as np
 
 from hloom.autodiff import Emitter
 from hloom.functions.integer_bounds import check_bounds
-from hloom.functions.values import AbstractValue, Array, Const
+from hloom.functions.values import PREDICATE, AbstractValue, Array, Const
 from hloom.ir import DType, Node, TensorType, TupleType, dtype
 from hloom.ops import OPS
 
 if TYPE_CHECKING:
     from hloom.functions.numbers import Numbers
 
-PREDICATE = dtype("pred")
 MAX_MULTIPLICATIONS = 64
 """The largest constant exponent that is written out as multiplications; NumPy calls pow beyond the square."""
 SIX = 6

@@ -589,5 +589,3 @@ MATH_PRELUDE: dict[str, Any] = {
     "remainder": remainder,
 }  # fmt: skip
 """By the name of the function of the module math."""
-CMATH_PRELUDE: dict[str, Any] = {"polar": polar, "rect": rect, "isclose": isclose}
-"""By the name of the function of the module cmath."""

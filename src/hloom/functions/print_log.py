@@ -19,7 +19,7 @@ from hloom.ir import TensorType, dtype
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
 
-S64, S32 = dtype("s64"), dtype("s32")
+S64 = dtype("s64")
 LENGTH = 4096
 """The maximum number of words in the log of one run; anything beyond is dropped, with a notice."""
 

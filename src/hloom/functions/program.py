@@ -18,6 +18,7 @@ from hloom.functions.state import PathEnds
 from hloom.functions.store import ARGUMENT
 from hloom.functions.values import (
     NONE,
+    S32,
     AbstractValue,
     Array,
     Cell,
@@ -29,7 +30,6 @@ from hloom.functions.values import (
 from hloom.ir import Module, TensorType, dtype, legal_name
 from hloom.text import HloomError, Unsupported
 
-S32 = dtype("s32")
 S64 = dtype("s64")
 RECURSION_LIMIT = 30_000
 """How deep Python's own calls may nest while a program is compiled; the interpreter bounds its own depth far below."""

@@ -27,6 +27,7 @@ from hloom.functions.loops import MAX_ROUNDS
 from hloom.functions.state import CallFrame, PathEnds, RecursionMet
 from hloom.functions.store import Store
 from hloom.functions.values import (
+    S32,
     AbstractValue,
     Array,
     Cell,
@@ -42,7 +43,7 @@ from hloom.functions.values import (
     walk,
 )
 from hloom.functions.views import layout_of
-from hloom.ir import Graph, Parameter, TensorType, TupleType, dtype, legal_name
+from hloom.ir import Graph, Parameter, TensorType, TupleType, legal_name
 from hloom.ops import OPS
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class RecursiveCalls:
             for _ in range(MAX_ROUNDS):
                 arm, value = self._round(closure, bound, one)
                 is_stable = True
-                for changed in self._changed(arm):
+                for changed in interpreter.control.changed_keys(arm):
                     if changed not in written:
                         written[changed] = []
                         is_stable = False
@@ -197,10 +198,9 @@ class RecursiveCalls:
         module = interpreter.module
         graph = module.add_graph(module.unique_graph_name(legal_name(closure.code.name)), parent=one.parent)
         arm = Arm(Emitter(graph), Store(interpreter.store))
-        before = interpreter.frame
         one.graph = graph
         try:
-            with interpreter.within(arm.emitter, arm.store):
+            with interpreter.frame_kept(), interpreter.within(arm.emitter, arm.store):
                 inside = Join(interpreter, arm.store)
                 nodes = self._parameters(graph, one)
                 given = {name: spec.lift(inside, nodes) for name, spec in one.parameters.items()}
@@ -213,20 +213,12 @@ class RecursiveCalls:
         except PathEnds:
             arm.alive = False
             value = ABSENT
-        finally:
-            interpreter.frame = before
         return arm, value
 
     def _parameters(self, graph: Graph, one: Specialisation) -> Iterator[Any]:
         specs = [*one.parameters.items(), *((getattr(key, "name", "state"), spec) for key, spec in one.written.items())]
         nodes = [graph.add_parameter(leaf.type, legal_name(name)) for name, spec in specs for leaf in spec.leaves()]
         return iter(nodes)
-
-    def _changed(self, arm: Arm) -> list[Any]:
-        interpreter = self.interpreter
-        if not arm.alive:
-            return [key for key in arm.store.entries if key is interpreter.error]
-        return list(interpreter.control.changed_keys(arm))
 
     def _result_spec(self, results: Sequence[tuple[Any, Store]]) -> JoinSpec | None:
         interpreter = self.interpreter
@@ -241,7 +233,7 @@ class RecursiveCalls:
         interpreter = self.interpreter
         rows = [(interpreter.store.held(key), interpreter.store), *former]
         if key is interpreter.error:
-            return LeafSpec(TensorType(dtype("s32")), False)
+            return LeafSpec(TensorType(S32), False)
         try:
             return Join(interpreter, interpreter.store).unify(rows, widen=True)
         except NoCommonType as problem:
@@ -351,11 +343,8 @@ class RecursiveCalls:
         """A graph made before, where what it captures is as it was, and its graph can be called from here."""
         interpreter = self.interpreter
         for one in self.done.get(key, ()):
-            graph: Graph | None = interpreter.emitter.graph
-            while graph is not None and graph is not one.parent:
-                graph = graph.parent
             if (
-                graph is not None
+                interpreter.is_around(one.parent)
                 and one.errors is interpreter.errors
                 and all(
                     interpreter.store.get(variable) is value or same(interpreter.store.get(variable), value)

@@ -22,6 +22,7 @@ from hloom.functions.equality import same
 from hloom.functions.state import CallFrame, PathEnds
 from hloom.functions.store import ARGUMENT, Store
 from hloom.functions.values import (
+    S32,
     AbstractValue,
     Array,
     Cell,
@@ -37,14 +38,13 @@ from hloom.functions.values import (
     Tuple,
 )
 from hloom.functions.views import layout_of
-from hloom.ir import Graph, Node, TensorType, dtype, legal_name
+from hloom.ir import Graph, Node, TensorType, legal_name
 from hloom.ops import OPS
 from hloom.text import HloomError
 
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
 
-S32 = dtype("s32")
 MAX_VARIANTS = 4
 """The maximum number of graphs per key, for different captured values."""
 SMALL = 24
@@ -215,8 +215,6 @@ class Specialisations:
         store = Store(interpreter.store)
         store.reads = {}
         arm = Arm(Emitter(graph), store)
-        before = interpreter.frame
-        state = (before, before.scope, before.part) if before else None
         errors, interpreter.errors = interpreter.errors, interpreter.errors[:1]
         tainted: list[bool] = []
         self._open.append((frozenset(interpreter.recursive_calls.active), tainted))
@@ -232,7 +230,7 @@ class Specialisations:
             known = set(store.entries)
             frame: CallFrame = calls.new_frame(closure, exact)
             frame.is_shared = True
-            with interpreter.within(arm.emitter, store):
+            with interpreter.frame_kept(), interpreter.within(arm.emitter, store):
                 value = calls.run(frame, closure, given)
                 outputs: list[Node] = []
                 result = _Result(self, store, known, set(nodes))
@@ -251,9 +249,6 @@ class Specialisations:
         finally:
             self._open.pop()
             interpreter.errors = errors
-            interpreter.frame = before
-            if state is not None and before is not None:
-                _, before.scope, before.part = state
         inside = _graphs_inside(graph)
         graph.parent = self._innermost(graph, inside)
         reads = {
@@ -295,10 +290,7 @@ class Specialisations:
     def _applies(self, shared: SharedGraph) -> bool:
         """Whether a graph can be called from here, and what it read is as it was."""
         interpreter = self.interpreter
-        around: Graph | None = interpreter.emitter.graph
-        while around is not None and around is not shared.graph.parent:
-            around = around.parent
-        if around is None:
+        if not interpreter.is_around(shared.graph.parent):
             return False
         store = interpreter.store
         for key, value in shared.reads.items():

@@ -21,33 +21,32 @@ class Statements:
 
     def __init__(self, interpreter: Interpreter) -> None:
         self.interpreter = interpreter
-        self._handlers: dict[type[ast.AST], Callable[[Any], None]] = {
-            ast.Expr: self._expression_statement,
+        self._handlers: dict[type[ast.AST], Callable[[Any], Any]] = {
+            ast.Expr: lambda statement: interpreter.evaluate(statement.value),
             ast.Assign: self._assignment,
             ast.AnnAssign: self._annotated,
             ast.AugAssign: self._augmented,
             ast.Return: self._return,
-            ast.Break: self._break,
-            ast.Continue: self._continue,
-            ast.Pass: self._pass,
-            ast.Nonlocal: self._pass,
-            ast.Global: self._pass,
-            ast.While: self._while,
-            ast.For: self._for,
-            ast.Match: self._match,
+            ast.Break: lambda statement: interpreter.store.set(interpreter.here.tag, BREAK),
+            ast.Continue: lambda statement: interpreter.store.set(interpreter.here.tag, CONTINUE),
+            ast.Pass: lambda statement: None,
+            ast.Nonlocal: lambda statement: None,
+            ast.Global: lambda statement: None,
+            ast.While: interpreter.loops.while_loop,
+            ast.For: interpreter.loops.for_loop,
+            ast.Match: interpreter.patterns.match,
             ast.FunctionDef: self._function,
             ast.Assert: self._assert,
             ast.Raise: self._raise,
             ast.Delete: self._delete,
             ast.Import: self._import,
-            ast.ImportFrom: self._import,
+            ast.ImportFrom: self._import_from,
         }
 
     def execute(self, statements: Sequence[ast.stmt]) -> None:
         """Run statements until they end or are left by `break`, `continue` or `return`."""
         interpreter = self.interpreter
-        frame = interpreter.frame
-        assert frame is not None
+        frame = interpreter.here
         for number, statement in enumerate(statements):
             frame.part = statement
             interpreter.emitter.metadata = frame.code.metadata(statement)
@@ -79,8 +78,7 @@ class Statements:
     def _go_on(self, rest: Sequence[ast.stmt]) -> None:
         """Run what follows a statement, where it was not left by `break`, `continue` or `return`."""
         interpreter = self.interpreter
-        assert interpreter.frame is not None
-        tag = interpreter.store.get(interpreter.frame.tag)
+        tag = interpreter.store.get(interpreter.here.tag)
         if not isinstance(tag, Const):
             interpreter.control.if_normal(tag, lambda: self.execute(rest))
         elif tag.value is Completion.NORMAL:
@@ -93,8 +91,7 @@ class Statements:
         if isinstance(truth, bool):
             self.execute(statement.body if truth else statement.orelse)
             return False
-        frame = interpreter.frame
-        assert frame is not None
+        frame = interpreter.here
         control = interpreter.control
 
         def run(body: Sequence[ast.stmt], truth: bool) -> None:
@@ -110,9 +107,6 @@ class Statements:
         frame.part = statement
         control.merge(truth, [first, second])
         return takes_rest
-
-    def _expression_statement(self, statement: ast.Expr) -> None:
-        self.interpreter.evaluate(statement.value)
 
     def _assignment(self, statement: ast.Assign) -> None:
         value = self.interpreter.evaluate(statement.value)
@@ -147,8 +141,7 @@ class Statements:
     def assign(self, target: ast.expr, value: AbstractValue) -> None:
         """Bind a target: a name, an element, an attribute, or several of them."""
         interpreter = self.interpreter
-        frame = interpreter.frame
-        assert frame is not None
+        frame = interpreter.here
         if isinstance(target, ast.Name):
             variable = frame.scope.find(target.id)
             if variable is None:
@@ -194,42 +187,19 @@ class Statements:
 
     def _return(self, statement: ast.Return) -> None:
         interpreter = self.interpreter
-        frame = interpreter.frame
-        assert frame is not None
+        frame = interpreter.here
         value = NONE if statement.value is None else interpreter.evaluate(statement.value)
         if frame.caller is None:
             interpreter.returned_at = frame.code.location(statement.value or statement)
         interpreter.store.set(frame.result, value)
         interpreter.store.set(frame.tag, RETURN)
 
-    def _break(self, statement: ast.Break) -> None:
-        interpreter = self.interpreter
-        assert interpreter.frame is not None
-        interpreter.store.set(interpreter.frame.tag, BREAK)
-
-    def _continue(self, statement: ast.Continue) -> None:
-        interpreter = self.interpreter
-        assert interpreter.frame is not None
-        interpreter.store.set(interpreter.frame.tag, CONTINUE)
-
-    def _pass(self, statement: ast.stmt) -> None:
-        pass
-
-    def _while(self, statement: ast.While) -> None:
-        self.interpreter.loops.while_loop(statement)
-
-    def _for(self, statement: ast.For) -> None:
-        self.interpreter.loops.for_loop(statement)
-
-    def _match(self, statement: ast.Match) -> None:
-        self.interpreter.patterns.match(statement)
-
     def _function(self, statement: ast.FunctionDef) -> None:
         interpreter = self.interpreter
         function: AbstractValue = interpreter.define(statement)
         for decorator in reversed(statement.decorator_list):
             function = interpreter.calls.call(interpreter.evaluate(decorator), [function], {})
-        self.assign(ast.Name(statement.name, ast.Store()), function)
+        self._bind(statement.name, function)
 
     def _assert(self, statement: ast.Assert) -> None:
         interpreter = self.interpreter
@@ -282,8 +252,7 @@ class Statements:
 
     def _delete(self, statement: ast.Delete) -> None:
         interpreter = self.interpreter
-        frame = interpreter.frame
-        assert frame is not None
+        frame = interpreter.here
         for target in statement.targets:
             if isinstance(target, ast.Name):
                 variable = frame.scope.find(target.id)
@@ -296,24 +265,25 @@ class Statements:
             else:
                 interpreter.refuse("attributes cannot be deleted in compiled functions")
 
-    def _import(self, statement: ast.Import | ast.ImportFrom) -> None:
-        interpreter = self.interpreter
-        frame = interpreter.frame
-        assert frame is not None
+    def _import(self, statement: ast.Import) -> None:
         for alias in statement.names:
-            if isinstance(statement, ast.ImportFrom):
-                if statement.level or not statement.module:
-                    interpreter.refuse(
-                        "relative imports inside compiled functions are not taken", hint="import at the top"
-                    )
-                held: Any = importlib.import_module(statement.module)
-                if not hasattr(held, alias.name):
-                    interpreter.raise_error(ImportError, f"cannot import name '{alias.name}' from '{statement.module}'")
-                held = getattr(held, alias.name)
-                name = alias.asname or alias.name
-            else:
-                held = importlib.import_module(alias.name)
-                name = alias.asname or alias.name.split(".")[0]
-                if not alias.asname:
-                    held = importlib.import_module(name)
-            self.assign(ast.Name(name, ast.Store()), interpreter.embed(held, name))
+            held = importlib.import_module(alias.name)
+            top = alias.name.split(".")[0]
+            if alias.asname:
+                self._bind(alias.asname, self.interpreter.embed(held, alias.asname))
+            else:  # `import a.b` binds a
+                self._bind(top, self.interpreter.embed(importlib.import_module(top), top))
+
+    def _import_from(self, statement: ast.ImportFrom) -> None:
+        interpreter = self.interpreter
+        if statement.level or not statement.module:
+            interpreter.refuse("relative imports inside compiled functions are not taken", hint="import at the top")
+        module = importlib.import_module(statement.module)
+        for alias in statement.names:
+            if not hasattr(module, alias.name):
+                interpreter.raise_error(ImportError, f"cannot import name '{alias.name}' from '{statement.module}'")
+            name = alias.asname or alias.name
+            self._bind(name, interpreter.embed(getattr(module, alias.name), name))
+
+    def _bind(self, name: str, value: AbstractValue) -> None:
+        self.assign(ast.Name(name, ast.Store()), value)

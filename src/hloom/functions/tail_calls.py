@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hloom.autodiff import Emitter
-from hloom.ir import Constant, Graph, Module, Node, Parameter, TensorType, Trait, TupleType, Type, dtype, literal_of
+from hloom.functions.stack_machine import leaves_of
+from hloom.ir import Constant, Graph, Module, Node, Parameter, TensorType, Trait, TupleType, Type, dtype
 from hloom.ops import OPS
 
 PREDICATE = dtype("pred")
@@ -233,7 +234,7 @@ class _Body:
         """A branch that is never taken."""
         target, emitter, _ = self._copy_of(branch)
         assert isinstance(result, TupleType)
-        target.set_output(emitter.tuple([_zeros(emitter, element) for element in result.elements]))
+        target.set_output(emitter.tuple([emitter.zeros(element) for element in result.elements]))
         return target
 
     def _conditional(
@@ -252,7 +253,7 @@ class _Loop:
         self.leaves = leaves
         self.error = error
         module, function = body.module, body.function
-        self.types = [leaf for parameter in function.parameters for leaf in _leaf_types(parameter.type)]
+        self.types = [leaf for parameter in function.parameters for leaf in leaves_of(parameter.type)]
         state = TupleType(self.types)
         self.condition = module.add_graph(module.unique_graph_name(f"{function.name}_again"))
         emitter = Emitter(self.condition)
@@ -328,18 +329,3 @@ def _flat(node: Node, emitter: Emitter) -> list[Node]:
     if isinstance(node.type, TupleType):
         return [emitter.element(node, number) for number in range(len(node.type.elements))]
     return [node]
-
-
-def _leaf_types(value_type: Type | None) -> list[Type]:
-    assert value_type is not None
-    return list(value_type.elements) if isinstance(value_type, TupleType) else [value_type]
-
-
-def _zeros(emitter: Emitter, value_type: Type) -> Node:
-    assert isinstance(value_type, TensorType)
-    scalar = emitter.graph.add_constant(
-        literal_of(False if value_type.dtype is PREDICATE else 0, value_type.dtype), TensorType(value_type.dtype)
-    )
-    if not value_type.rank:
-        return scalar
-    return emitter.graph.add_apply(OPS["broadcast"], [scalar], value_type, {"dimensions": ()})

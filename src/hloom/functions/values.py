@@ -14,11 +14,13 @@ import numpy as np
 
 from hloom.functions import prelude
 from hloom.functions.code import Code
-from hloom.ir import DType, Graph, Node, TensorType
+from hloom.ir import DType, Graph, Node, TensorType, dtype
 from hloom.text import Location
 
 if TYPE_CHECKING:
     from hloom.functions.views import View
+
+PREDICATE, S32 = dtype("pred"), dtype("s32")
 
 
 class AbstractValue:

@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hloom.functions.values import Array, Const, Tuple
+from hloom.functions.values import PREDICATE, Array, Const, Tuple
 from hloom.functions.view_maps import READ_ONLY, CallMap, IndexMap, ViewMap, WindowMap
-from hloom.ir import Node, dtype
+from hloom.ir import Node
 
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
-
-PREDICATE = dtype("pred")
 
 
 class MemoryLayout(NamedTuple):

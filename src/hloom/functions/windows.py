@@ -7,13 +7,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hloom.functions.values import NONE, AbstractValue, Array, Const, Tuple, index_parts, is_moving, is_none, is_slice
-from hloom.ir import Apply, Constant, Node, TensorType, dtype
+from hloom.functions.values import (
+    NONE,
+    PREDICATE,
+    AbstractValue,
+    Array,
+    Const,
+    Tuple,
+    index_parts,
+    is_moving,
+    is_none,
+    is_slice,
+)
+from hloom.ir import Apply, Constant, Node, TensorType
 
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
 
-PREDICATE = dtype("pred")
 MAX_COMPARED = 64
 """The maximum number of nodes to compare in two bounds."""
 

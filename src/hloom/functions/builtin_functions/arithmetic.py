@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hloom.functions.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords, check_count, row
+from hloom.functions.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords, row
 from hloom.functions.iterators import is_iterator
 from hloom.functions.prelude import all_true, any_true, power_modulo, round_beyond, round_integer, sum_from
 from hloom.functions.values import (
     FALSE,
     NONE,
+    PREDICATE,
     TRUE,
     AbstractValue,
     Array,
@@ -26,12 +27,10 @@ from hloom.functions.values import (
     is_none,
     is_number,
 )
-from hloom.ir import dtype
 
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
 
-PREDICATE = dtype("pred")
 EXACT_DIGITS = 22
 """The largest power of ten that a float holds exactly."""
 MOST_DECIMAL_DIGITS, MOST_WHOLE_DIGITS = 323, 308
@@ -40,7 +39,6 @@ MOST_DECIMAL_DIGITS, MOST_WHOLE_DIGITS = 323, 308
 
 @row(abs)
 def absolute(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 1, 1, "abs")
     (value,) = arguments
     if isinstance(value, Const):
         return Const(abs(value.value))
@@ -55,22 +53,18 @@ def _conversion(cls: type) -> Handler:
     def convert(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
         if not arguments:
             return Const(cls())
-        (value, *rest) = arguments
-        check_count(interpreter, arguments, 0, 1 if cls in (bool, float) else 2, cls.__name__)
+        value, *rest = arguments
         if cls is int and rest and isinstance(value, Array):
             interpreter.raise_error(TypeError, "int() can't convert non-string with explicit base")
         if isinstance(value, ValueChoice):
             return interpreter.control.choices(value, lambda option: convert(interpreter, [option, *rest], keywords))
         if cls is bool:
-            truth = interpreter.operators.truth(value)
-            return Const(truth) if isinstance(truth, bool) else Array(truth, True)
+            return interpreter.operators.truth_value(value)
         if cls is complex and rest:
             return _complex_of_parts(interpreter, value, rest[0])
         if isinstance(value, Const) and rest:
-            try:
+            with interpreter.errors_raised():
                 return Const(cls(value.value, *(interpreter.static(item, "an argument") for item in rest)))
-            except (TypeError, ValueError) as error:
-                interpreter.raise_error(type(error), str(error))
         if isinstance(value, Ref):
             method = interpreter.members.class_attribute(value, f"__{cls.__name__}__")
             if method is not None:
@@ -108,7 +102,7 @@ def power_of_arrays(interpreter: Interpreter, arguments: Arguments, keywords: Ke
         if element.is_integer:
             if weak:
                 given[0] = Array(interpreter.numbers.array(given[0], element).node)
-            return interpreter.numbers.power(*given)
+            return interpreter.numbers.powers.power(*given)
     return interpreter.library.call(np.power, arguments, keywords)
 
 
@@ -222,7 +216,6 @@ def _rounded_decimal(interpreter: Interpreter, array: Array, digits: int) -> Any
 
 @row(pow)
 def power(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 2, 3, "pow")
     if len(arguments) == 3:
         if all(isinstance(value, Const) for value in arguments):
             return interpreter.calls.known_call(pow, arguments, keywords)
@@ -236,7 +229,6 @@ def power(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) ->
 
 @row(divmod)
 def divided(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 2, 2, "divmod")
     binary = interpreter.operators.binary
     return Tuple((binary("//", *arguments), binary("%", *arguments)))
 
@@ -263,7 +255,7 @@ for _function, _symbols in ((np.remainder, ("%",)), (np.floor_divide, ("//",)), 
 
 
 def _spread(interpreter: Interpreter, arguments: Sequence[AbstractValue]) -> list[AbstractValue]:
-    return list(interpreter.members.items(arguments[0])) if len(arguments) == 1 else list(arguments)
+    return list(interpreter.iterators.items(arguments[0])) if len(arguments) == 1 else list(arguments)
 
 
 def _extreme(name: str, symbol: str) -> Handler:
@@ -312,7 +304,6 @@ BUILTINS[min], BUILTINS[max] = _extreme("min", "<"), _extreme("max", ">")
 
 @row(sum)
 def total(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 1, 2, "sum")
     source, *rest = arguments
     start = rest[0] if rest else keywords.get("start", Const(0))
     if isinstance(source, Array) and source.dims:
@@ -336,7 +327,6 @@ def _summed(interpreter: Interpreter, source: Array) -> AbstractValue:
 
 def _quantified(is_all: bool) -> Handler:
     def quantified(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-        check_count(interpreter, arguments, 1, 1, "all" if is_all else "any")
         source = arguments[0]
         if is_iterator(source) or isinstance(source, Series):  # it is used up as far as the item that decides
             return interpreter.calls.call(interpreter.embed(all_true if is_all else any_true), [source], {})
@@ -344,7 +334,7 @@ def _quantified(is_all: bool) -> Handler:
             made = interpreter.library.call(np.all if is_all else np.any, [source], {})
             return Array(made.node, True) if isinstance(made, Array) else made
         nodes: list[Any] = []
-        for item in interpreter.members.items(source):
+        for item in interpreter.iterators.items(source):
             truth = interpreter.operators.truth(item)
             if isinstance(truth, bool):
                 if truth is not is_all and not nodes:

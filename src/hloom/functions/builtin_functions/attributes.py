@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hloom.functions.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords, check_count, row
+from hloom.functions.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords, row
 from hloom.functions.container_classes import is_mapping
 from hloom.functions.values import (
     NONE,
@@ -33,7 +33,6 @@ def is_instance(interpreter: Interpreter, arguments: Arguments, keywords: Keywor
 
 @row(type)
 def type_of(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 1, 1, "type")
     return Const(interpreter.classes.class_of(arguments[0]))
 
 
@@ -67,7 +66,6 @@ def has_attribute(interpreter: Interpreter, arguments: Arguments, keywords: Keyw
 
 @row(getattr)
 def get_attribute(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 2, 3, "getattr")
     name = interpreter.static(arguments[1], "the name of an attribute")
     if not isinstance(name, str):
         interpreter.raise_error(TypeError, f"attribute name must be string, not '{type(name).__name__}'")
@@ -78,7 +76,6 @@ def get_attribute(interpreter: Interpreter, arguments: Arguments, keywords: Keyw
 
 @row(setattr)
 def set_attribute(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 3, 3, "setattr")
     name = interpreter.static(arguments[1], "the name of an attribute")
     if not isinstance(name, str):
         interpreter.raise_error(TypeError, f"attribute name must be string, not '{type(name).__name__}'")
@@ -114,7 +111,6 @@ BUILTINS[vars] = _refused("vars", "read attributes by their names, or use datacl
 
 @row(repr)
 def representation(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 1, 1, "repr")
     (value,) = arguments
     interpreter.iterators.refuse_text(value)
     if isinstance(value, Array) or (isinstance(value, Const) and isinstance(value.value, MessageText)):
@@ -126,7 +122,6 @@ def representation(interpreter: Interpreter, arguments: Arguments, keywords: Key
 def text(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     if not arguments:
         return Const("")
-    check_count(interpreter, arguments, 1, 1, "str")
     (value,) = arguments
     interpreter.iterators.refuse_text(value)
     if isinstance(value, Array):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hloom.functions.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords
-from hloom.functions.prelude import CMATH_PRELUDE
+from hloom.functions.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords, by_prelude, row
+from hloom.functions.prelude import isclose, polar, rect
 from hloom.functions.values import AbstractValue, Array, Const, described
 
 if TYPE_CHECKING:
@@ -55,16 +55,8 @@ def _real_at_infinity(emitter: Emitting, real: Any, imaginary: Any) -> Any:
     return _and(emitter, _infinite(emitter, real), _is_number(emitter, imaginary))
 
 
-def _imaginary_at_infinity(emitter: Emitting, real: Any, imaginary: Any) -> Any:
-    return _real_at_infinity(emitter, imaginary, real)
-
-
 def _imaginary_at_infinity_alone(emitter: Emitting, real: Any, imaginary: Any) -> Any:
     return _and(emitter, _infinite(emitter, imaginary), emitter.op("is-finite", real))
-
-
-def _real_at_infinity_alone(emitter: Emitting, real: Any, imaginary: Any) -> Any:
-    return _imaginary_at_infinity_alone(emitter, imaginary, real)
 
 
 def _turns_without_end(emitter: Emitting, real: Any, imaginary: Any) -> Any:
@@ -82,8 +74,9 @@ def _one(emitter: Emitting, real: Any, imaginary: Any) -> Any:
     return _and(emitter, is_one, emitter.compare("EQ", imaginary, emitter.like(0.0, real)))
 
 
-def _imaginary_one(emitter: Emitting, real: Any, imaginary: Any) -> Any:
-    return _one(emitter, imaginary, real)
+def _swapped(test: Part) -> Part:
+    """A test of the two parts in each other's place."""
+    return lambda emitter, real, imaginary: test(emitter, imaginary, real)
 
 
 FUNCTIONS = {
@@ -91,31 +84,27 @@ FUNCTIONS = {
     "acosh": ComplexFunction("arccosh", signs=("", "im")),
     "asin": ComplexFunction("arcsin", signs=("re", "im")),
     "asinh": ComplexFunction("arcsinh", signs=("re", "im")),
-    "atan": ComplexFunction("arctan", _imaginary_one, signs=("re", "im")),
+    "atan": ComplexFunction("arctan", _swapped(_one), signs=("re", "im")),
     "atanh": ComplexFunction("arctanh", _one, signs=("re", "im")),
     "cos": ComplexFunction("cos", _real_at_infinity, True),
-    "cosh": ComplexFunction("cosh", _imaginary_at_infinity, True),
+    "cosh": ComplexFunction("cosh", _swapped(_real_at_infinity), True),
     "exp": ComplexFunction("exp", _turns_without_end, True),
     "log": ComplexFunction("log", _zero),
     "log10": ComplexFunction("log10", _zero),
     "phase": ComplexFunction("angle"),
     "sin": ComplexFunction("sin", _real_at_infinity, True, keeps_zero=True),
-    "sinh": ComplexFunction("sinh", _imaginary_at_infinity, True, keeps_zero=True),
+    "sinh": ComplexFunction("sinh", _swapped(_real_at_infinity), True, keeps_zero=True),
     "sqrt": ComplexFunction("sqrt", signs=("", "im")),
-    "tan": ComplexFunction("tan", _real_at_infinity_alone, keeps_zero=True),
+    "tan": ComplexFunction("tan", _swapped(_imaginary_at_infinity_alone), keeps_zero=True),
     "tanh": ComplexFunction("tanh", _imaginary_at_infinity_alone, keeps_zero=True),
 }
 
 
 def _handler(name: str, function: ComplexFunction) -> Handler:
-    plain = getattr(cmath, name)
-
     def apply(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-        if all(isinstance(value, Const) for value in arguments):
-            return interpreter.calls.known_call(plain, arguments, keywords)
-        if name == "log" and len(arguments) == 2:
-            quotient = [apply(interpreter, [value], {}) for value in arguments]
-            return interpreter.operators.binary("/", *quotient)
+        if len(arguments) == 2:
+            logarithms = [interpreter.calls.call(Const(cmath.log), [value], {}) for value in arguments]
+            return interpreter.operators.binary("/", *logarithms)
         node = _complex(interpreter, arguments[0], name)
         emitter = interpreter.emitter
         parts = emitter.op("real", node), emitter.op("imag", node)
@@ -167,12 +156,9 @@ def _any(emitter: Emitting, test: Callable[[Emitting, Any], Any], node: Any) -> 
 
 
 def _test(name: str) -> Handler:
-    plain = getattr(cmath, name)
     tests = {"isinf": _infinite, "isnan": lambda emitter, part: emitter.compare("NE", part, part)}
 
     def apply(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-        if isinstance(arguments[0], Const):
-            return interpreter.calls.known_call(plain, arguments, keywords)
         node = _complex(interpreter, arguments[0], name)
         if name == "isfinite":
             return Array(interpreter.numbers.is_finite(node), True)
@@ -181,23 +167,14 @@ def _test(name: str) -> Handler:
     return apply
 
 
-def _prelude(name: str) -> Handler:
-    plain = getattr(cmath, name)
-
-    def apply(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-        if all(isinstance(value, Const) for value in arguments):
-            return interpreter.calls.known_call(plain, arguments, keywords)
-        given = [*arguments]
-        if name == "polar":
-            given = [Array(_complex(interpreter, arguments[0], name), True)]
-        return interpreter.calls.call(interpreter.embed(CMATH_PRELUDE[name]), given, keywords)
-
-    return apply
+@row(cmath.polar)
+def polar_coordinates(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    number = Array(_complex(interpreter, arguments[0], "polar"), True)
+    return interpreter.calls.call(interpreter.embed(polar), [number], {})
 
 
 for _name, _function in FUNCTIONS.items():
     BUILTINS[getattr(cmath, _name)] = _handler(_name, _function)
 for _name in ("isfinite", "isinf", "isnan"):
     BUILTINS[getattr(cmath, _name)] = _test(_name)
-for _name in CMATH_PRELUDE:
-    BUILTINS[getattr(cmath, _name)] = _prelude(_name)
+BUILTINS[cmath.rect], BUILTINS[cmath.isclose] = by_prelude(rect), by_prelude(isclose)

@@ -1,4 +1,4 @@
-"""Python's builtins on containers; and those of functools, dataclasses and copy."""
+"""Python's builtins on containers; and those of collections, functools, dataclasses and copy."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import ast
 import copy
 import dataclasses
 import functools
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from hloom.functions.builtin_functions.table import BUILTINS, Arguments, Keywords, check_count, row
-from hloom.functions.container_classes import is_dict
+from hloom.functions.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords, row
+from hloom.functions.container_classes import class_with_option, is_dict, option_of, plain_class
 from hloom.functions.values import (
     FALSE,
     NONE,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 @row(len)
 def length(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 1, 1, "len")
     if isinstance(arguments[0], ValueChoice):
         return interpreter.control.choices(arguments[0], lambda option: length(interpreter, [option], {}))
     if isinstance(arguments[0], Array) and not arguments[0].dims:
@@ -45,7 +45,7 @@ def length(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -
 
 @row(tuple)
 def make_tuple(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    return Tuple(tuple(interpreter.members.items(arguments[0])) if arguments else ())
+    return Tuple(tuple(interpreter.iterators.items(arguments[0])) if arguments else ())
 
 
 @row(dataclasses.replace)
@@ -67,45 +67,34 @@ def fields_of(interpreter: Interpreter, arguments: Arguments, keywords: Keywords
 
 
 def _as_plain(interpreter: Interpreter, value: AbstractValue, as_dict: bool) -> AbstractValue:
+    parts = [_as_plain(interpreter, item, as_dict) for item in interpreter.members.parts(value)]
     if isinstance(value, Ref) and dataclasses.is_dataclass(value.cell.cls):
-        fields = interpreter.contents(value)
-        items = tuple(_as_plain(interpreter, item, as_dict) for item in fields.items)
-        return interpreter.new_object(dict, Fields(fields.keys, items)) if as_dict else Tuple(items)
-    if isinstance(value, Ref):
-        fields = interpreter.contents(value)
-        items = tuple(_as_plain(interpreter, item, as_dict) for item in fields.items)
-        return interpreter.new_object(value.cell.cls, Fields(fields.keys, items))
-    if isinstance(value, Tuple):
-        return Tuple(tuple(_as_plain(interpreter, item, as_dict) for item in value.items), value.cls)
-    return value
+        names = interpreter.contents(value).keys
+        return interpreter.new_object(dict, Fields(names, tuple(parts))) if as_dict else Tuple(tuple(parts))
+    return interpreter.members.with_parts(value, parts)
 
 
-def _instance(interpreter: Interpreter, arguments: Arguments, name: str) -> AbstractValue:
-    check_count(interpreter, arguments, 1, 1, name)
-    owner = arguments[0]
-    if not isinstance(owner, Ref) or not dataclasses.is_dataclass(owner.cell.cls):
-        interpreter.raise_error(TypeError, f"{name}() should be called on dataclass instances")
-    return owner
+def _plain(name: str, as_dict: bool) -> Handler:
+    def convert(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+        owner = arguments[0]
+        if not isinstance(owner, Ref) or not dataclasses.is_dataclass(owner.cell.cls):
+            interpreter.raise_error(TypeError, f"{name}() should be called on dataclass instances")
+        return _as_plain(interpreter, owner, as_dict)
+
+    return convert
 
 
-@row(dataclasses.asdict)
-def as_dict(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    return _as_plain(interpreter, _instance(interpreter, arguments, "asdict"), True)
-
-
-@row(dataclasses.astuple)
-def as_tuple(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    return _as_plain(interpreter, _instance(interpreter, arguments, "astuple"), False)
+BUILTINS[dataclasses.asdict], BUILTINS[dataclasses.astuple] = _plain("asdict", True), _plain("astuple", False)
 
 
 @row(list)
 def make_list(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    return interpreter.new_list(list(interpreter.members.items(arguments[0])) if arguments else ())
+    return interpreter.new_list(list(interpreter.iterators.items(arguments[0])) if arguments else ())
 
 
 @row(set, frozenset)
 def make_set(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    items = list(interpreter.members.items(arguments[0])) if arguments else []
+    items = list(interpreter.iterators.items(arguments[0])) if arguments else []
     return Const(frozenset(interpreter.static(item, "an element of a set") for item in items))
 
 
@@ -125,7 +114,6 @@ def pairs_of(interpreter: Interpreter, source: AbstractValue) -> Iterator[tuple[
 
 @row(dict)
 def make_dict(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 0, 1, "dict")
     fields = Fields((), ())
     for source in arguments:
         if is_dict(source):
@@ -147,7 +135,7 @@ def sort(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> 
     is_reversed = interpreter.operators.truth(keywords.get("reverse", FALSE))
     if not isinstance(is_reversed, bool):
         interpreter.refuse("whether sorted() reverses must be known when the program is compiled")
-    items = list(interpreter.members.items(source))
+    items = list(interpreter.iterators.items(source))
     keys = [interpreter.calls.call(key, [item], {}) for item in items] if key is not None else list(items)
     if all(isinstance(value, Const) for value in keys):
         order = sorted(range(len(items)), key=lambda n: keys[n].value, reverse=is_reversed)  # type: ignore[attr-defined]
@@ -169,7 +157,6 @@ def sort(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> 
 
 @row(functools.reduce)
 def reduce(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 2, 3, "reduce")
     function, source, *rest = arguments
     items = interpreter.iterators.items(source)
     first = rest[0] if rest else next(items, None)
@@ -224,9 +211,8 @@ def parent_class(interpreter: Interpreter, arguments: Arguments, keywords: Keywo
 
 @row(dict.fromkeys)
 def dict_of_keys(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 1, 2, "fromkeys")
     value = arguments[1] if len(arguments) > 1 else NONE
-    keys = [interpreter.static(key, "the key of a dict") for key in interpreter.members.items(arguments[0])]
+    keys = [interpreter.static(key, "the key of a dict") for key in interpreter.iterators.items(arguments[0])]
     return interpreter.new_object(dict, Fields(tuple(dict.fromkeys(keys)), (value,) * len(set(keys))))
 
 
@@ -263,10 +249,71 @@ def shallow_copy(interpreter: Interpreter, arguments: Arguments, keywords: Keywo
 @row(copy.deepcopy)
 def deep_copy(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     (value,) = arguments
-    if isinstance(value, Ref):
-        fields = interpreter.contents(value)
-        items = tuple(deep_copy(interpreter, [item], {}) for item in fields.items)
-        return interpreter.new_object(value.cell.cls, Fields(fields.keys, items))
-    if isinstance(value, Tuple):
-        return Tuple(tuple(deep_copy(interpreter, [item], {}) for item in value.items), value.cls)
-    return interpreter.views.copied(value) if isinstance(value, Array) else value
+    if isinstance(value, Array):
+        return interpreter.views.copied(value)
+    parts = [deep_copy(interpreter, [item], {}) for item in interpreter.members.parts(value)]
+    return interpreter.members.with_parts(value, parts)
+
+
+@row(deque)
+def make_deque(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    bound = arguments[1] if len(arguments) > 1 else keywords.get("maxlen", NONE)
+    most = interpreter.static(bound, "the greatest length of a deque")
+    items = list(interpreter.iterators.items(arguments[0])) if arguments else []
+    kept = items if most is None else items[max(0, len(items) - most) :]
+    return interpreter.new_object(class_with_option(deque, most), Fields(None, tuple(kept)))
+
+
+@row(OrderedDict)
+def make_ordered_dict(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    return _of_class(OrderedDict, interpreter, arguments, keywords)
+
+
+@row(defaultdict)
+def make_default_dict(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    factory: Any = arguments[0] if arguments else NONE
+    if isinstance(factory, Const):
+        factory = factory.value
+    elif isinstance(factory, FunctionClosure) and factory.original is not None:
+        factory = factory.original
+    return _of_class(class_with_option(defaultdict, factory), interpreter, arguments[1:], keywords)
+
+
+def _of_class(cls: type, interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    made = make_dict(interpreter, arguments, keywords)
+    assert isinstance(made, Ref)
+    return interpreter.new_object(cls, interpreter.contents(made))
+
+
+def missing_item(interpreter: Interpreter, owner: Ref, key: Any) -> AbstractValue:
+    """`owner[key]` where a dict has no such key: what a defaultdict makes then, a Counter's 0, else KeyError."""
+    plain, factory = plain_class(owner.cell.cls), option_of(owner.cell.cls)
+    if plain is Counter:
+        return Const(0)
+    if plain is not defaultdict or factory is None:
+        interpreter.raise_error(KeyError, repr(key))
+    made = interpreter.calls.call(interpreter.embed(factory), [], {})
+    interpreter.change(owner, interpreter.contents(owner).changed(key, made))
+    return made
+
+
+def counts_of(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> Fields:
+    """How often the keys occur in what a Counter is made of, or updated with."""
+    fields = Fields((), ())
+    for source in arguments:
+        if isinstance(source, Ref) and interpreter.contents(source).keys is not None:
+            fields = interpreter.contents(source)
+            continue
+        for item in interpreter.iterators.items(source):
+            key = interpreter.static(item, "what a Counter counts")
+            former = fields.get(key) or Const(0)
+            fields = fields.changed(key, interpreter.operators.binary("+", former, Const(1)))
+    for key, item in keywords.items():
+        fields = fields.changed(key, item)
+    return fields
+
+
+@row(Counter)
+def counter(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+    """`collections.Counter(...)`"""
+    return interpreter.new_object(Counter, counts_of(interpreter, arguments, keywords))

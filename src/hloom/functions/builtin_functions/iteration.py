@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hloom.functions.builtin_functions.table import Arguments, Keywords, check_count, row
+from hloom.functions.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords, row
 from hloom.functions.container_classes import is_object
 from hloom.functions.iterator_rules import NOTHING
 from hloom.functions.iterators import is_iterator, is_view
 from hloom.functions.values import (
     FALSE,
     NONE,
+    PREDICATE,
     TRUE,
     AbstractValue,
     Array,
@@ -24,18 +26,15 @@ from hloom.functions.values import (
     described,
     is_none,
 )
-from hloom.ir import dtype
 
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
 
-PREDICATE = dtype("pred")
 LAST = (1 << 63) - 1
 
 
 @row(range)
 def number_range(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 1, 3, "range")
     parts: list[AbstractValue] = []
     for value in arguments:
         if isinstance(value, Const) and isinstance(value.value, np.integer):
@@ -55,7 +54,6 @@ def number_range(interpreter: Interpreter, arguments: Arguments, keywords: Keywo
 
 @row(iter)
 def iterate(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 1, 2, "iter")
     if len(arguments) == 2:
         return interpreter.iterators.new(type(iter(int, 1)), "callable", *arguments)
     source = arguments[0]
@@ -69,7 +67,6 @@ def iterate(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) 
 
 @row(next)
 def next_item(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 1, 2, "next")
     source, default = arguments[0], arguments[1] if len(arguments) > 1 else None
     if is_object(source):
         method = interpreter.members.class_attribute(source, "__next__")
@@ -85,8 +82,7 @@ def next_item(interpreter: Interpreter, arguments: Arguments, keywords: Keywords
 
 @row(enumerate)
 def enumerated(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 1, 2, "enumerate")
-    start = arguments[1] if len(arguments) > 1 else keywords.get("start", Const(0))
+    start = arguments[1] if len(arguments) > 1 else Const(0)
     if not issubclass(interpreter.classes.class_of(start), (int, np.integer)):
         interpreter.raise_error(TypeError, f"{described(start)} cannot be interpreted as an integer")
     source = interpreter.iterators.begun(arguments[0])
@@ -109,7 +105,6 @@ def zipped(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -
 
 @row(reversed)
 def backwards(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 1, 1, "reversed")
     source = arguments[0]
     if is_object(source):
         method = interpreter.members.class_attribute(source, "__reversed__")
@@ -146,71 +141,71 @@ def mapped(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -
     return interpreter.iterators.new(map, "map", function, *map(interpreter.iterators.iterator, sources))
 
 
-@row(filter)
-def filtered(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 2, 2, "filter")
-    return interpreter.iterators.new(filter, "filter", TRUE, arguments[0], _source(interpreter, arguments[1]))
-
-
-def _source(interpreter: Interpreter, source: AbstractValue) -> Ref:
-    return interpreter.iterators.iterator(source)
-
-
 # itertools
 
 
 @row(itertools.chain)
 def chain(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    return chain_of_one(interpreter, [Tuple(tuple(map(interpreter.iterators.owned, arguments)))], {})
+    sources = Tuple(tuple(map(interpreter.iterators.owned, arguments)))
+    return BUILTINS[itertools.chain.from_iterable](interpreter, [sources], {})
 
 
-@row(itertools.chain.from_iterable)
-def chain_of_one(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 1, 1, "from_iterable")
-    return interpreter.iterators.new(itertools.chain, "chain", _source(interpreter, arguments[0]), NOTHING)
+def _by_rule(function: type, state: Callable[..., tuple[AbstractValue, ...]], rule: str) -> Handler:
+    """An iterator whose last argument is the source; `state` says what the rule for its next item starts from."""
+
+    def make(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+        *given, source = arguments
+        return interpreter.iterators.new(function, rule, *state(*given, interpreter.iterators.iterator(source)))
+
+    return make
 
 
-def _of_pools(name: str) -> None:
-    """What takes all items of its sources before it yields any."""
-    arrange = getattr(itertools, name)
+for _function, _state in (
+    (filter, lambda function, source: (TRUE, function, source)),
+    (itertools.filterfalse, lambda function, source: (FALSE, function, source)),
+    (itertools.takewhile, lambda function, source: (function, source)),
+    (itertools.dropwhile, lambda function, source: (function, source, NOTHING)),
+    (itertools.starmap, lambda function, source: (function, source)),
+    (itertools.pairwise, lambda source: (source, NOTHING)),
+    (itertools.cycle, lambda source: (source, Const((0,)))),
+):
+    BUILTINS[_function] = _by_rule(_function, _state, _function.__name__)
+BUILTINS[itertools.chain.from_iterable] = _by_rule(itertools.chain, lambda source: (source, NOTHING), "chain")
 
-    @row(arrange)
+
+def _of_rows(interpreter: Interpreter, cls: type, rows: Iterable[Sequence[AbstractValue]]) -> AbstractValue:
+    """An iterator over tuples that are made now, each of which counts as a step of the compiler."""
+    items: list[AbstractValue] = []
+    for items_of_row in rows:
+        interpreter.step()
+        items.append(Tuple(tuple(items_of_row)))
+    return interpreter.iterators.new(cls, "series", Const(0), Tuple(tuple(items)))
+
+
+def _of_pools(arrange: Any) -> Handler:
+    """An iterator that takes all items of its source before it yields any."""
+
     def arranged(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-        check_count(interpreter, arguments, 1, 2, name)
         items = list(interpreter.iterators.items(arguments[0]))
-        size = arguments[1] if len(arguments) > 1 else keywords.get("r")
-        sizes = () if size is None else (interpreter.static(size, "how many items are taken"),)
-        rows: list[AbstractValue] = []
-        for row_of_items in arrange(items, *sizes):
-            interpreter.step()
-            rows.append(Tuple(row_of_items))
-        return interpreter.iterators.new(arrange, "series", Const(0), Tuple(tuple(rows)))
+        sizes = [interpreter.static(size, "how many items are taken") for size in arguments[1:]]
+        return _of_rows(interpreter, arrange, arrange(items, *sizes))
+
+    return arranged
 
 
-for _name in ("combinations", "combinations_with_replacement", "permutations"):
-    _of_pools(_name)
+for _function in (itertools.combinations, itertools.combinations_with_replacement, itertools.permutations):
+    BUILTINS[_function] = _of_pools(_function)
 
 
 @row(itertools.product)
 def product(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     times = interpreter.static(keywords.get("repeat", Const(1)), "repeat")
     pools = [list(interpreter.iterators.items(source)) for source in arguments] * times
-    rows: list[AbstractValue] = []
-    for items in itertools.product(*pools):
-        interpreter.step()
-        rows.append(Tuple(items))
-    return interpreter.iterators.new(itertools.product, "series", Const(0), Tuple(tuple(rows)))
-
-
-@row(itertools.pairwise)
-def pairwise(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 1, 1, "pairwise")
-    return interpreter.iterators.new(itertools.pairwise, "pairwise", _source(interpreter, arguments[0]), NOTHING)
+    return _of_rows(interpreter, itertools.product, itertools.product(*pools))
 
 
 @row(itertools.repeat)
 def repeat(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 1, 2, "repeat")
     times = arguments[1] if len(arguments) > 1 else keywords.get("times")
     if times is None:
         return interpreter.iterators.new(itertools.repeat, "repeat", arguments[0])
@@ -218,23 +213,16 @@ def repeat(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -
     return interpreter.iterators.new(itertools.repeat, "series", Const(0), Tuple((arguments[0],) * count))
 
 
-@row(itertools.cycle)
-def cycle(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 1, 1, "cycle")
-    return interpreter.iterators.new(itertools.cycle, "cycle", _source(interpreter, arguments[0]), Const((0,)))
-
-
 @row(itertools.tee)
 def tee(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 1, 2, "tee")
+    iterators = interpreter.iterators
     count = interpreter.static(arguments[1] if len(arguments) > 1 else Const(2), "how many iterators tee() makes")
-    source, buffer = _source(interpreter, arguments[0]), interpreter.new_list([])
-    return Tuple(tuple(interpreter.iterators.new(object, "tee", source, buffer, Const((0,))) for _ in range(count)))
+    source, buffer = iterators.iterator(arguments[0]), interpreter.new_list([])
+    return Tuple(tuple(iterators.new(object, "tee", source, buffer, Const((0,))) for _ in range(count)))
 
 
 @row(itertools.islice)
 def islice(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 2, 4, "islice")
     bounds = [interpreter.static(value, "a bound of islice()") for value in arguments[1:]]
     start, stop, step = {1: (0, *bounds, 1), 2: (*bounds, 1), 3: tuple(bounds)}[len(bounds)]
     start, step = 0 if start is None else start, 1 if step is None else step
@@ -242,74 +230,42 @@ def islice(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -
         interpreter.raise_error(ValueError, "Indices for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
     if not isinstance(step, int) or step < 1:
         interpreter.raise_error(ValueError, "Step for islice() must be a positive integer or None.")
-    source = _source(interpreter, arguments[0])
+    source = interpreter.iterators.iterator(arguments[0])
     return interpreter.iterators.new(itertools.islice, "islice", source, Const((0, start, stop, step)))
-
-
-@row(itertools.takewhile)
-def takewhile(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 2, 2, "takewhile")
-    return interpreter.iterators.new(itertools.takewhile, "takewhile", arguments[0], _source(interpreter, arguments[1]))
-
-
-@row(itertools.dropwhile)
-def dropwhile(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 2, 2, "dropwhile")
-    source = _source(interpreter, arguments[1])
-    return interpreter.iterators.new(itertools.dropwhile, "dropwhile", arguments[0], source, NOTHING)
-
-
-@row(itertools.filterfalse)
-def rejected(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 2, 2, "filterfalse")
-    source = _source(interpreter, arguments[1])
-    return interpreter.iterators.new(itertools.filterfalse, "filterfalse", FALSE, arguments[0], source)
-
-
-@row(itertools.starmap)
-def starmap(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 2, 2, "starmap")
-    return interpreter.iterators.new(itertools.starmap, "starmap", arguments[0], _source(interpreter, arguments[1]))
 
 
 @row(itertools.zip_longest)
 def zip_longest(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    sources = [_source(interpreter, source) for source in arguments]
+    sources = map(interpreter.iterators.iterator, arguments)
     fill = keywords.get("fillvalue", NONE)
     return interpreter.iterators.new(itertools.zip_longest, "zip_longest", fill, *sources)
 
 
 @row(itertools.accumulate)
 def accumulate(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 1, 2, "accumulate")
-    function = arguments[1] if len(arguments) > 1 else keywords.get("func", NONE)
+    source, function = [*arguments, NONE][:2]
     initial = keywords.get("initial", NONE)
-    if is_none(initial):
-        initial = NOTHING
-    source = _source(interpreter, arguments[0])
-    return interpreter.iterators.new(itertools.accumulate, "accumulate", function, source, NOTHING, initial)
+    state = function, interpreter.iterators.iterator(source), NOTHING, NOTHING if is_none(initial) else initial
+    return interpreter.iterators.new(itertools.accumulate, "accumulate", *state)
 
 
 @row(itertools.compress)
 def compressed(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 2, 2, "compress")
-    return interpreter.iterators.new(itertools.compress, "compress", *(_source(interpreter, one) for one in arguments))
+    sources = map(interpreter.iterators.iterator, arguments)
+    return interpreter.iterators.new(itertools.compress, "compress", *sources)
 
 
 @row(itertools.groupby)
 def groups(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 1, 2, "groupby")
-    key = arguments[1] if len(arguments) > 1 else keywords.get("key", NONE)
-    return interpreter.iterators.new(
-        itertools.groupby, "groupby", key, _source(interpreter, arguments[0]), NOTHING, NOTHING, NOTHING, NOTHING
-    )
+    source, key = [*arguments, NONE][:2]
+    state = key, interpreter.iterators.iterator(source), *[NOTHING] * 4
+    return interpreter.iterators.new(itertools.groupby, "groupby", *state)
 
 
 @row(itertools.count)
 def numbers_from(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 0, 2, "count")
-    start, step = [*arguments, *(keywords.get(name, Const(default)) for name, default in
-                                 (("start", 0), ("step", 1))[len(arguments):])]  # fmt: skip
+    start = arguments[0] if arguments else Const(0)
+    step = arguments[1] if len(arguments) > 1 else keywords.get("step", Const(1))
     if not (isinstance(step, Const) and isinstance(step.value, int) and step.value > 0):
         interpreter.refuse("count() takes steps that are positive integers, known when the program is compiled")
     if not issubclass(interpreter.classes.class_of(start), (int, np.integer)):

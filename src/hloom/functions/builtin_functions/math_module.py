@@ -8,27 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hloom.functions.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords, row
-from hloom.functions.prelude import MATH_PRELUDE, fsum
-from hloom.functions.values import AbstractValue, Array, Const, Tuple, described
-from hloom.ir import TensorType, dtype
+from hloom.functions.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords, by_prelude, row
+from hloom.functions.prelude import MATH_PRELUDE
+from hloom.functions.values import PREDICATE, AbstractValue, Array, Const, described
+from hloom.ir import TensorType
 
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
 
 
-PREDICATE = dtype("pred")
-
-
 def _math(name: str, opcode: str | None, check: Callable[[Interpreter, Any], None] | None = None) -> Handler:
-    plain = getattr(math, name)
-
     def apply(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-        if all(isinstance(value, Const) for value in arguments):
-            try:
-                return Const(plain(*(value.value for value in arguments)))  # type: ignore[attr-defined]
-            except Exception as error:
-                interpreter.raise_error(type(error), str(error))
         nodes = [_real(interpreter, value, name) for value in arguments]
         if check is not None:
             check(interpreter, nodes)
@@ -54,10 +44,6 @@ _NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "
                 "atanh": "arctanh"}  # fmt: skip
 
 
-def _not(interpreter: Interpreter, node: Any) -> Any:
-    return interpreter.emitter.elementwise("not", node)
-
-
 def _fmod_check(interpreter: Interpreter, nodes: Any) -> None:
     """An infinite dividend, or a divisor of zero, where neither is NaN."""
     emitter = interpreter.emitter
@@ -65,7 +51,8 @@ def _fmod_check(interpreter: Interpreter, nodes: Any) -> None:
     is_number = emitter.elementwise("and", emitter.compare("EQ", x, x), emitter.compare("EQ", y, y))
     infinite = emitter.compare("EQ", emitter.op("abs", x), emitter.like(math.inf, x))
     wrong = emitter.elementwise("or", infinite, emitter.compare("EQ", y, emitter.like(0.0, y)))
-    interpreter.check(_not(interpreter, emitter.elementwise("and", wrong, is_number)), ValueError, "math domain error")
+    fine = emitter.elementwise("not", emitter.elementwise("and", wrong, is_number))
+    interpreter.check(fine, ValueError, "math domain error")
 
 
 def _domain(test: Callable[[Any, Any], Any]) -> Callable[[Interpreter, Any], None]:
@@ -111,28 +98,27 @@ for _name, _opcode, _check in (
     ("cosh", None, _range_check("cosh")),
     ("asinh", None, None), ("acosh", None, _FROM_ONE), ("atanh", None, _INSIDE_UNIT), ("copysign", None, None),
     ("degrees", None, None), ("radians", None, None), ("fmod", "remainder", _fmod_check),
-    ("remainder", None, None),
 ):  # fmt: skip
-    if hasattr(math, _name) and _name != "remainder":
-        BUILTINS[getattr(math, _name)] = _math(_name, _opcode, _check)
-for _name in ("erf", "erfc", "gamma", "lgamma"):
+    BUILTINS[getattr(math, _name)] = _math(_name, _opcode, _check)
 
-    def _special(
-        interpreter: Interpreter, arguments: Arguments, keywords: Keywords, name: str = _name
-    ) -> AbstractValue:
-        (value,) = arguments
-        if isinstance(value, Const):
-            return interpreter.calls.known_call(getattr(math, name), arguments, keywords)
-        whole = interpreter.numbers.array(value, interpreter.numbers.of_python[float])
-        if name in ("gamma", "lgamma"):
-            _check_pole(interpreter, whole.node, name)
-        made = interpreter.library.call(getattr(math, name), [Array(whole.node)], {})
+
+def _special(name: str) -> Handler:
+    def apply(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+        given = interpreter.numbers.array(arguments[0], interpreter.numbers.of_python[float]).node
+        is_gamma = name in ("gamma", "lgamma")
+        if is_gamma:
+            _check_pole(interpreter, given, name)
+        made = interpreter.library.call(getattr(math, name), [Array(given)], {})
         assert isinstance(made, Array)
-        if name in ("gamma", "lgamma"):
-            _check_overflow(interpreter, made.node, whole.node)
+        if is_gamma:
+            _check_overflow(interpreter, made.node, given)
         return Array(made.node, True)
 
-    BUILTINS[getattr(math, _name)] = _special
+    return apply
+
+
+for _name in ("erf", "erfc", "gamma", "lgamma"):
+    BUILTINS[getattr(math, _name)] = _special(_name)
 
 
 def _check_pole(interpreter: Interpreter, node: Any, name: str) -> None:
@@ -142,7 +128,7 @@ def _check_pole(interpreter: Interpreter, node: Any, name: str) -> None:
     wrong = emitter.elementwise("and", is_integral, emitter.compare("LE", node, emitter.like(0.0, node)))
     if name == "lgamma":
         wrong = emitter.elementwise("and", wrong, emitter.op("is-finite", node))
-    interpreter.check(_not(interpreter, wrong), ValueError, "math domain error")
+    interpreter.check(emitter.elementwise("not", wrong), ValueError, "math domain error")
 
 
 def _check_overflow(interpreter: Interpreter, result: Any, *operands: Any) -> None:
@@ -150,7 +136,7 @@ def _check_overflow(interpreter: Interpreter, result: Any, *operands: Any) -> No
     emitter = interpreter.emitter
     fits = emitter.compare("NE", emitter.op("abs", result), emitter.like(math.inf, result))
     for operand in operands:
-        fits = emitter.elementwise("or", fits, _not(interpreter, emitter.op("is-finite", operand)))
+        fits = emitter.elementwise("or", fits, emitter.elementwise("not", emitter.op("is-finite", operand)))
     interpreter.check(fits, OverflowError, "math range error")
 
 
@@ -159,16 +145,14 @@ _LOG = _math("log", "log", _POSITIVE)
 
 @row(math.log)
 def logarithm(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    if len(arguments) == 1 or all(isinstance(value, Const) for value in arguments):
+    if len(arguments) == 1:
         return _LOG(interpreter, arguments, keywords)
-    value, base = arguments
-    return interpreter.operators.binary("/", _LOG(interpreter, [value], {}), _LOG(interpreter, [base], {}))
+    logarithms = [interpreter.calls.call(Const(math.log), [value], {}) for value in arguments]
+    return interpreter.operators.binary("/", *logarithms)
 
 
 @row(math.pow)
 def float_power(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    if all(isinstance(value, Const) for value in arguments):
-        return interpreter.calls.known_call(math.pow, arguments, keywords)
     emitter = interpreter.emitter
     base, exponent = (_real(interpreter, value, "pow") for value in arguments)
     zero = emitter.like(0.0, base)
@@ -178,7 +162,7 @@ def float_power(interpreter: Interpreter, arguments: Arguments, keywords: Keywor
     wrong = emitter.elementwise("or", is_zero, is_complex)
     for node in (base, exponent):
         wrong = emitter.elementwise("and", wrong, emitter.op("is-finite", node))
-    interpreter.check(_not(interpreter, wrong), ValueError, "math domain error")
+    interpreter.check(emitter.elementwise("not", wrong), ValueError, "math domain error")
     made = emitter.elementwise("power", base, exponent)
     _check_overflow(interpreter, made, base, exponent)
     return Array(made, True)
@@ -189,14 +173,9 @@ def power_of_two(interpreter: Interpreter, arguments: Arguments, keywords: Keywo
     return float_power(interpreter, [Const(2.0), *arguments], keywords)
 
 
-def _to_integer(name: str, opcode: str | None) -> Handler:
-    plain = getattr(math, name)
-
+def _to_integer(opcode: str | None) -> Handler:
     def apply(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-        (value,) = arguments
-        if isinstance(value, Const):
-            return interpreter.calls.known_call(plain, arguments, keywords)
-        array = interpreter.numbers.array(value)
+        array = interpreter.numbers.array(arguments[0])
         if array.dtype.is_float and opcode is not None:
             array = Array(interpreter.emitter.elementwise(opcode, array.node), True)
         return interpreter.numbers.to_python(array, int)
@@ -204,19 +183,13 @@ def _to_integer(name: str, opcode: str | None) -> Handler:
     return apply
 
 
-for _name, _opcode in (("floor", "floor"), ("ceil", "ceil"), ("trunc", None)):
-    BUILTINS[getattr(math, _name)] = _to_integer(_name, _opcode)
+BUILTINS[math.floor], BUILTINS[math.ceil], BUILTINS[math.trunc] = map(_to_integer, ("floor", "ceil", None))
 
 
 def _test(name: str) -> Handler:
-    plain = getattr(math, name)
-
     def apply(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-        (value,) = arguments
-        if isinstance(value, Const):
-            return interpreter.calls.known_call(plain, arguments, keywords)
-        emitter = interpreter.emitter
-        node = interpreter.numbers.convert(interpreter.numbers.array(value).node, interpreter.numbers.of_python[float])
+        emitter, numbers = interpreter.emitter, interpreter.numbers
+        node = numbers.convert(numbers.array(arguments[0]).node, numbers.of_python[float])
         if name == "isfinite":
             return Array(emitter.op("is-finite", node), True)
         is_nan = emitter.compare("NE", node, node)
@@ -235,25 +208,14 @@ for _name in ("isfinite", "isnan", "isinf"):
 @row(math.prod)
 def math_product(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     result: AbstractValue = keywords.get("start", Const(1))
-    for item in interpreter.members.items(arguments[0]):
+    for item in interpreter.iterators.items(arguments[0]):
         result = interpreter.operators.binary("*", result, item)
     return result
-
-
-@row(math.fsum)
-def math_sum(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    items = list(interpreter.members.items(arguments[0]))
-    if all(isinstance(item, Const) for item in items):
-        return interpreter.calls.known_call(math.fsum, [Tuple(tuple(items))], {})
-    values = interpreter.library.as_array(Tuple(tuple(Array(_real(interpreter, item, "fsum"), True) for item in items)))
-    return interpreter.calls.call(interpreter.embed(fsum), [values], {})
 
 
 @row(math.hypot)
 def hypotenuse(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     """The root of a sum of squares, scaled by the largest where those would over- or underflow."""
-    if all(isinstance(value, Const) for value in arguments):
-        return interpreter.calls.known_call(math.hypot, arguments, keywords)
     emitter = interpreter.emitter
     nodes = [_real(interpreter, value, "hypot") for value in arguments]
     largest, is_infinite = emitter.like(0.0, nodes[0]), emitter.constant(False, TensorType(PREDICATE))
@@ -278,16 +240,5 @@ def hypotenuse(interpreter: Interpreter, arguments: Arguments, keywords: Keyword
     return Array(emitter.select(is_infinite, emitter.like(math.inf, made), made), True)
 
 
-def _whole(name: str) -> Handler:
-    plain = getattr(math, name)
-
-    def apply(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-        if all(isinstance(value, Const) for value in arguments):
-            return interpreter.calls.known_call(plain, arguments, keywords)
-        return interpreter.calls.call(interpreter.embed(MATH_PRELUDE[name]), arguments, keywords)
-
-    return apply
-
-
-for _name in MATH_PRELUDE:
-    BUILTINS[getattr(math, _name)] = _whole(_name)
+for _name, _function in MATH_PRELUDE.items():
+    BUILTINS[getattr(math, _name)] = by_prelude(_function)

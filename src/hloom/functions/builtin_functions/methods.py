@@ -9,10 +9,11 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hloom.functions.builtin_functions.containers import pairs_of, sort
-from hloom.functions.builtin_functions.table import Arguments, Keywords, check_count, check_signature
+from hloom.functions.builtin_functions.containers import counts_of, pairs_of, sort
+from hloom.functions.builtin_functions.table import Arguments, Keywords, check_count, check_method
 from hloom.functions.container_classes import option_of, plain_class
 from hloom.functions.iterators import is_iterator
+from hloom.functions.symbols import BINARY_METHODS, COMPARISON_METHODS, UNARY_METHODS
 from hloom.functions.values import (
     NONE,
     TRUE,
@@ -25,6 +26,7 @@ from hloom.functions.values import (
     Ref,
     Series,
     Tuple,
+    fields_of,
 )
 
 if TYPE_CHECKING:
@@ -61,8 +63,7 @@ def call_method(interpreter: Interpreter, method: Method, arguments: Arguments, 
     handler = table.get(name) if table is not None else None
     if handler is None:
         interpreter.refuse(f"method {name} of {_owner_name(owner)} cannot be compiled")
-    if isinstance(owner, Ref):
-        check_signature(interpreter, plain_class(owner.cell.cls), name, arguments, keywords)
+    check_method(interpreter, interpreter.classes.class_of(owner), name, arguments, keywords)
     return handler(interpreter, owner, arguments, keywords)
 
 
@@ -91,12 +92,9 @@ def _operator_method(
 
 
 PYTHON_NUMBERS = (bool, int, float, complex)
-BINARY_OPERATORS = {
-    "add__": "+", "sub__": "-", "mul__": "*", "truediv__": "/", "floordiv__": "//", "mod__": "%", "pow__": "**",
-    "matmul__": "@", "lshift__": "<<", "rshift__": ">>", "and__": "&", "or__": "|", "xor__": "^",
-}  # fmt: skip
-COMPARISON_OPERATORS = {"eq__": "==", "ne__": "!=", "lt__": "<", "le__": "<=", "gt__": ">", "ge__": ">="}
-UNARY_OPERATORS = {"__neg__": "-", "__pos__": "+", "__invert__": "~"}
+BINARY_OPERATORS = {f"{name}__": symbol for symbol, name in BINARY_METHODS.items()}
+COMPARISON_OPERATORS = {name[2:]: symbol for symbol, name in COMPARISON_METHODS.items()}
+UNARY_OPERATORS = {name: symbol for symbol, name in UNARY_METHODS.items()}
 SPECIAL_METHODS: dict[str, Callable[..., Any]] = {
     "__len__": len, "__getitem__": operator.getitem, "__setitem__": operator.setitem, "__delitem__": operator.delitem,
     "__contains__": operator.contains, "__iter__": iter, "__next__": next, "__reversed__": reversed, "__abs__": abs,
@@ -153,10 +151,8 @@ def _known_method(
             interpreter.iterators.refuse_text(item)
     plain = [interpreter.static(item, "an argument") for item in arguments]
     named = {key: interpreter.static(item, key) for key, item in keywords.items()}
-    try:
+    with interpreter.errors_raised():
         return interpreter.embed(getattr(owner.value, name)(*plain, **named))
-    except Exception as error:
-        interpreter.raise_error(type(error), str(error))
 
 
 def _method(table: MethodTable, *names: str) -> Callable[[Any], Any]:
@@ -173,14 +169,9 @@ def _method(table: MethodTable, *names: str) -> Callable[[Any], Any]:
 # Numbers
 
 
-def _number(interpreter: Interpreter, owner: Array) -> Array:
-    """A number; of Python's bools the integer that they are."""
-    return interpreter.numbers.as_number(owner)
-
-
 @_method(NUMBER_METHODS, "conjugate")
 def _conjugate(interpreter: Interpreter, owner: Array, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    return Array(interpreter.emitter.conjugate(_number(interpreter, owner).node), True)
+    return Array(interpreter.emitter.conjugate(interpreter.numbers.as_number(owner).node), True)
 
 
 @_method(NUMBER_METHODS, "is_integer")
@@ -195,7 +186,7 @@ def _is_integer(interpreter: Interpreter, owner: Array, arguments: Arguments, ke
 @_method(NUMBER_METHODS, "bit_length")
 def _bit_length(interpreter: Interpreter, owner: Array, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     emitter = interpreter.emitter
-    size = interpreter.numbers.absolute(_number(interpreter, owner))
+    size = interpreter.numbers.absolute(interpreter.numbers.as_number(owner))
     assert isinstance(size, Array)
     zeros = emitter.elementwise("count-leading-zeros", size.node)
     return Array(emitter.sub(emitter.like(size.dtype.bits, zeros), zeros), True)
@@ -203,14 +194,9 @@ def _bit_length(interpreter: Interpreter, owner: Array, arguments: Arguments, ke
 
 @_method(NUMBER_METHODS, "bit_count")
 def _bit_count(interpreter: Interpreter, owner: Array, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    size = interpreter.numbers.absolute(_number(interpreter, owner))
+    size = interpreter.numbers.absolute(interpreter.numbers.as_number(owner))
     assert isinstance(size, Array)
     return Array(interpreter.emitter.elementwise("popcnt", size.node), True)
-
-
-@_method(NUMBER_METHODS, "item")
-def _item(interpreter: Interpreter, owner: Array, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    return owner
 
 
 # Sequences
@@ -318,15 +304,15 @@ def _set_items(interpreter: Interpreter, owner: Ref, items: Sequence[AbstractVal
     interpreter.change(owner, Fields(None, tuple(items)))
 
 
-@_list_change("append")
-def _append(interpreter: Interpreter, items: list[AbstractValue], arguments: Arguments, keywords: Keywords) -> None:
-    items.append(arguments[0])
+_list_change("append")(lambda interpreter, items, arguments, keywords: items.append(arguments[0]))
+_list_change("appendleft", DEQUE_METHODS)(lambda interpreter, items, arguments, keywords: items.insert(0, arguments[0]))
+_list_change("reverse")(lambda interpreter, items, arguments, keywords: items.reverse())
+_list_change("clear")(lambda interpreter, items, arguments, keywords: items.clear())
 
 
 def _extension(name: str, table: MethodTable) -> None:
     @_method(table, name)
     def extend(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-        check_count(interpreter, arguments, 1, 1, name)
         is_left = name == "extendleft"
         items = interpreter.iterators.items(arguments[0])
         if not is_iterator(arguments[0]):
@@ -355,10 +341,8 @@ def _pop_item(
     interpreter: Interpreter, items: list[AbstractValue], arguments: Arguments, keywords: Keywords
 ) -> AbstractValue:
     number = interpreter.static(arguments[0], "the position of pop()") if arguments else -1
-    try:
+    with interpreter.errors_raised():
         return items.pop(number)
-    except IndexError as error:
-        interpreter.raise_error(IndexError, str(error))
 
 
 @_list_change("remove")
@@ -366,32 +350,15 @@ def _remove(interpreter: Interpreter, items: list[AbstractValue], arguments: Arg
     del items[_position(interpreter, items, arguments[0])]
 
 
-@_list_change("reverse")
-def _reverse(interpreter: Interpreter, items: list[AbstractValue], arguments: Arguments, keywords: Keywords) -> None:
-    items.reverse()
-
-
-@_list_change("clear")
-def _clear(interpreter: Interpreter, items: list[AbstractValue], arguments: Arguments, keywords: Keywords) -> None:
-    items.clear()
-
-
 @_list_change("sort")
 def _sort(interpreter: Interpreter, items: list[AbstractValue], arguments: Arguments, keywords: Keywords) -> None:
-    items[:] = interpreter.members.items(sort(interpreter, [Tuple(tuple(items))], keywords))
+    items[:] = interpreter.iterators.items(sort(interpreter, [Tuple(tuple(items))], keywords))
 
 
 DEQUE_AND_LIST = (
     "append", "clear", "copy", "count", "extend", "index", "insert", "pop", "remove", "reverse",
 )  # fmt: skip
 """The methods that deques share with lists."""
-
-
-@_list_change("appendleft", DEQUE_METHODS)
-def _append_left(
-    interpreter: Interpreter, items: list[AbstractValue], arguments: Arguments, keywords: Keywords
-) -> None:
-    items.insert(0, arguments[0])
 
 
 @_list_change("popleft", DEQUE_METHODS)
@@ -417,7 +384,6 @@ def _rotate(interpreter: Interpreter, items: list[AbstractValue], arguments: Arg
 def _dict_view(name: str) -> None:
     @_method(DICT_METHODS, name)
     def view(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-        check_count(interpreter, arguments, 0, 0, name)
         return Series(name, (owner,))
 
 
@@ -427,7 +393,6 @@ for _name in ("keys", "values", "items"):
 
 @_method(VIEW_METHODS, "isdisjoint")
 def _is_disjoint(interpreter: Interpreter, owner: Series, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 1, 1, "isdisjoint")
     known = set_of_view(interpreter, owner).isdisjoint(interpreter.static(arguments[0], "what is compared"))
     return Const(known)
 
@@ -446,7 +411,6 @@ def _copy_dict(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywo
 
 @_method(DICT_METHODS, "update")
 def _update(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 0, 1, "update")
     for source in arguments:
         for key, item in pairs_of(interpreter, source):
             interpreter.change(owner, interpreter.contents(owner).changed(key, item))
@@ -484,9 +448,7 @@ def _pop_key(interpreter: Interpreter, owner: Ref, arguments: Arguments, keyword
         if len(arguments) > 1:
             return arguments[1]
         interpreter.raise_error(KeyError, repr(key))
-    fields = interpreter.contents(owner)
-    kept = [(other, held) for other, held in fields.pairs if other != key]
-    interpreter.change(owner, Fields(tuple(other for other, _ in kept), tuple(held for _, held in kept)))
+    interpreter.change(owner, interpreter.contents(owner).without(key))
     return item
 
 
@@ -496,39 +458,17 @@ def _move_to_end(interpreter: Interpreter, owner: Ref, arguments: Arguments, key
     if item is None:
         interpreter.raise_error(KeyError, repr(key))
     last = interpreter.static(arguments[1] if len(arguments) > 1 else keywords.get("last", TRUE), "last")
-    fields = interpreter.contents(owner)
-    pairs = [(other, held) for other, held in fields.pairs if other != key]
+    pairs = interpreter.contents(owner).without(key).pairs
     pairs.insert(len(pairs) if last else 0, (key, item))
-    interpreter.change(owner, Fields(tuple(other for other, _ in pairs), tuple(held for _, held in pairs)))
+    interpreter.change(owner, fields_of(pairs))
     return NONE
-
-
-def _counts_of(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> Fields:
-    """How often the keys occur in what a Counter is made of, or updated with."""
-    fields = Fields((), ())
-    for source in arguments:
-        if isinstance(source, Ref) and interpreter.contents(source).keys is not None:
-            fields = interpreter.contents(source)
-            continue
-        for item in interpreter.members.items(source):
-            key = interpreter.static(item, "what a Counter counts")
-            former = fields.get(key) or Const(0)
-            fields = fields.changed(key, interpreter.operators.binary("+", former, Const(1)))
-    for key, item in keywords.items():
-        fields = fields.changed(key, item)
-    return fields
-
-
-def counter(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    """`collections.Counter(...)`"""
-    return interpreter.new_object(Counter, _counts_of(interpreter, arguments, keywords))
 
 
 def _counter_change(name: str, symbol: str) -> None:
     @_method(COUNTER_METHODS, name)
     def changed(interpreter: Interpreter, owner: Ref, arguments: Arguments, keywords: Keywords) -> AbstractValue:
         fields = interpreter.contents(owner)
-        other = _counts_of(interpreter, arguments, keywords)
+        other = counts_of(interpreter, arguments, keywords)
         for key, item in other.pairs:
             former = fields.get(key) or Const(0)
             fields = fields.changed(key, interpreter.operators.binary(symbol, former, item))

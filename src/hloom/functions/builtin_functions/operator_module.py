@@ -3,60 +3,37 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hloom.functions.builtin_functions.arithmetic import absolute
-from hloom.functions.builtin_functions.table import BUILTINS, Arguments, Keywords, check_count, row
+from hloom.functions.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords, row
+from hloom.functions.operators import Operators
 from hloom.functions.prelude import attribute_of, called_method, item_of
-from hloom.functions.values import NONE, AbstractValue, Array, Const, Fields, PartialCall, Tuple, described
-from hloom.ir import dtype
+from hloom.functions.symbols import BINARY, BINARY_METHODS, COMPARISONS, UNARY
+from hloom.functions.values import NONE, PREDICATE, AbstractValue, Array, PartialCall, Tuple, described
 
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
 
-PREDICATE = dtype("pred")
 
-for _name, _symbol in (
-    ("add", "+"), ("sub", "-"), ("mul", "*"), ("truediv", "/"), ("floordiv", "//"), ("mod", "%"), ("pow", "**"),
-    ("matmul", "@"), ("lshift", "<<"), ("rshift", ">>"), ("and_", "&"), ("or_", "|"), ("xor", "^"),
-    ("concat", "+"),
-):  # fmt: skip
+def _operator(operate: Callable[..., AbstractValue], symbol: str) -> Handler:
+    def apply(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+        return operate(interpreter.operators, symbol, *arguments)
 
-    def _operator(
-        interpreter: Interpreter, arguments: Arguments, keywords: Keywords, symbol: str = _symbol
-    ) -> AbstractValue:
-        return interpreter.operators.binary(symbol, *arguments)
+    return apply
 
-    BUILTINS[getattr(operator, _name)] = _operator
-for _name, _symbol in (
-    ("iadd", "+"), ("isub", "-"), ("imul", "*"), ("itruediv", "/"), ("ifloordiv", "//"), ("imod", "%"), ("ipow", "**"),
-    ("imatmul", "@"), ("ilshift", "<<"), ("irshift", ">>"), ("iand", "&"), ("ior", "|"), ("ixor", "^"),
-    ("iconcat", "+"),
-):  # fmt: skip
 
-    def _augmented(
-        interpreter: Interpreter, arguments: Arguments, keywords: Keywords, symbol: str = _symbol
-    ) -> AbstractValue:
-        return interpreter.operators.augmented(symbol, *arguments)
-
-    BUILTINS[getattr(operator, _name)] = _augmented
-for _name, _symbol in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="), ("is_", "is"),
-                       ("is_not", "is not")):  # fmt: skip
-
-    def _comparison(
-        interpreter: Interpreter, arguments: Arguments, keywords: Keywords, symbol: str = _symbol
-    ) -> AbstractValue:
-        return interpreter.operators.compare(symbol, *arguments)
-
-    BUILTINS[getattr(operator, _name)] = _comparison
-for _name, _symbol in (("neg", "-"), ("pos", "+"), ("invert", "~"), ("inv", "~")):
-
-    def _unary(
-        interpreter: Interpreter, arguments: Arguments, keywords: Keywords, symbol: str = _symbol
-    ) -> AbstractValue:
-        return interpreter.operators.unary(symbol, *arguments)
-
-    BUILTINS[getattr(operator, _name)] = _unary
+for _symbol, _function in BINARY.items():
+    BUILTINS[_function] = _operator(Operators.binary, _symbol)
+    BUILTINS[getattr(operator, f"i{BINARY_METHODS[_symbol]}")] = _operator(Operators.augmented, _symbol)
+for _symbol, _function in UNARY.items():
+    BUILTINS[_function] = _operator(Operators.unary, _symbol)
+for _symbol, _function in {**COMPARISONS, "is": operator.is_, "is not": operator.is_not}.items():
+    BUILTINS[_function] = _operator(Operators.compare, _symbol)
+BUILTINS[operator.concat] = BUILTINS[operator.add]
+BUILTINS[operator.iconcat] = BUILTINS[operator.iadd]
+BUILTINS[operator.inv] = BUILTINS[operator.invert]
 BUILTINS[operator.abs] = absolute
 
 
@@ -67,24 +44,19 @@ def get_item(interpreter: Interpreter, arguments: Arguments, keywords: Keywords)
 
 @row(operator.setitem)
 def set_item(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    owner, index, value = arguments
-    interpreter.indexing.set(owner, index, value)
+    interpreter.indexing.set(*arguments)
     return NONE
 
 
 @row(operator.delitem)
 def delete_item(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    owner, index = arguments
-    interpreter.indexing.delete(owner, index)
+    interpreter.indexing.delete(*arguments)
     return NONE
 
 
 @row(operator.not_)
 def negated(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    truth = interpreter.operators.truth(arguments[0])
-    if isinstance(truth, bool):
-        return Const(not truth)
-    return Array(interpreter.emitter.elementwise("not", truth), True)
+    return interpreter.operators.inverted(arguments[0])
 
 
 @row(operator.truth)
@@ -92,13 +64,17 @@ def truth_value(interpreter: Interpreter, arguments: Arguments, keywords: Keywor
     return BUILTINS[bool](interpreter, arguments, keywords)
 
 
-for _function, _name in ((operator.countOf, "count"), (operator.indexOf, "index")):
+def _found(name: str) -> Handler:
+    """`count` or `index` of any iterable, as of a tuple."""
 
-    def _found(interpreter: Interpreter, arguments: Arguments, keywords: Keywords, name: str = _name) -> AbstractValue:
-        items = Tuple(tuple(interpreter.members.items(arguments[0])))
+    def find(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+        items = Tuple(tuple(interpreter.iterators.items(arguments[0])))
         return interpreter.calls.call(interpreter.members.attribute(items, name), [arguments[1]], {})
 
-    BUILTINS[_function] = _found
+    return find
+
+
+BUILTINS[operator.countOf], BUILTINS[operator.indexOf] = _found("count"), _found("index")
 
 
 @row(operator.index)
@@ -116,25 +92,23 @@ def contains(interpreter: Interpreter, arguments: Arguments, keywords: Keywords)
     return interpreter.operators.compare("in", arguments[1], arguments[0])
 
 
-for _cls, _taken in ((operator.itemgetter, item_of), (operator.attrgetter, attribute_of)):
-
-    def _getter(
-        interpreter: Interpreter, arguments: Arguments, keywords: Keywords, taken: Any = _taken
-    ) -> AbstractValue:
-        check_count(interpreter, arguments, 1, max(1, len(arguments)), taken.__name__)
+def _getter(taken: Any) -> Handler:
+    def make(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
         return PartialCall(interpreter.embed(taken), (Tuple(tuple(arguments)),), {})
 
-    BUILTINS[_cls] = _getter
+    return make
+
+
+BUILTINS[operator.itemgetter], BUILTINS[operator.attrgetter] = _getter(item_of), _getter(attribute_of)
 
 
 @row(operator.methodcaller)
 def method_caller(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    named = interpreter.new_object(dict, Fields(tuple(keywords), tuple(keywords.values())))
-    return PartialCall(interpreter.embed(called_method), (arguments[0], Tuple(tuple(arguments[1:])), named), {})
+    given = (arguments[0], Tuple(tuple(arguments[1:])), interpreter.new_dict(keywords))
+    return PartialCall(interpreter.embed(called_method), given, {})
 
 
 @row(slice)
 def make_slice(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-    check_count(interpreter, arguments, 1, 3, "slice")
     bounds = [NONE, *arguments, NONE] if len(arguments) == 1 else [*arguments, NONE][:3]
     return Tuple(tuple(bounds), slice)

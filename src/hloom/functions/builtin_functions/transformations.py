@@ -1,4 +1,7 @@
-"""hloom's own functions inside programs: derivatives, and printing."""
+"""hloom's own functions inside programs: derivatives, printing, and the two kinds of arrays.
+
+Arrays of jax cannot be changed, those of NumPy can.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from hloom.functions import gradients
 from hloom.functions.builtin_functions.containers import identity
 from hloom.functions.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords, row
-from hloom.functions.values import FALSE, AbstractValue, Const, Derived
+from hloom.functions.container_classes import is_collection
+from hloom.functions.prelude import of_jax, of_numpy
+from hloom.functions.values import FALSE, AbstractValue, Array, Const, Derived, Tuple
 
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
@@ -90,3 +95,28 @@ def function(interpreter: Interpreter, arguments: Arguments, keywords: Keywords)
     if arguments:
         return arguments[0]
     return Const(identity)
+
+
+def _copied(interpreter: Interpreter, value: AbstractValue, is_fixed: bool) -> AbstractValue:
+    """A tree of the same elements in arrays of one kind."""
+    if isinstance(value, Array):
+        if value.weak:
+            return value
+        made = value.copied(interpreter.emitter.graph)
+        made.is_fixed = is_fixed
+        return made
+    if not (isinstance(value, Tuple) or is_collection(value)):
+        return value
+    parts = [_copied(interpreter, interpreter.current(item), is_fixed) for item in interpreter.members.parts(value)]
+    return interpreter.members.with_parts(value, parts)
+
+
+def _kind(is_fixed: bool) -> Handler:
+    def convert(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
+        return _copied(interpreter, arguments[0], is_fixed)
+
+    return convert
+
+
+row(of_jax)(_kind(True))
+row(of_numpy)(_kind(False))
