@@ -227,11 +227,10 @@ class Calls:
         self, held: Any, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
     ) -> AbstractValue:
         """A function written in C: computed now where its arguments are known."""
-        interpreter = self.interpreter
         is_of_number = getattr(held, "__self__", None) in (int, float, str, bytes)
         if is_of_number or getattr(held, "__module__", None) in MODULES_IN_C:
-            return interpreter.classes.known_object(held, arguments, keywords)
-        interpreter.refuse(f"{getattr(held, '__name__', held)} cannot be called in a compiled function")
+            return self.interpreter.classes.known_object(held, arguments, keywords)
+        self.interpreter.refuse(f"{getattr(held, '__name__', held)} cannot be called in a compiled function")
 
     def _flat(self, values: Sequence[AbstractValue]) -> Iterator[AbstractValue]:
         """Arguments, and the items of those that are tuples and lists."""
@@ -372,8 +371,7 @@ class Calls:
 
     def new_frame(self, closure: FunctionClosure, key: Any) -> CallFrame:
         """The frame of a call from here."""
-        interpreter = self.interpreter
-        caller = interpreter.frame
+        caller = self.interpreter.frame
         scope = Scope(closure.code, closure.scope, closure.code.local_names)
         depth = caller.depth + 1 if caller else 0
         return CallFrame(

@@ -127,13 +127,12 @@ class Classes:
         self, cls: type, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
     ) -> AbstractValue:
         """`numpy.float32(x)` and the like."""
-        interpreter = self.interpreter
         if issubclass(cls, np.generic) and len(arguments) == 1 and not keywords:
             (value,) = arguments
             if isinstance(value, Const):
                 return Const(cls(value.value))
-            return interpreter.library.call(np.asarray, [value], {"dtype": Const(cls)})
-        return interpreter.library.call(cls, arguments, keywords)
+            return self.interpreter.library.call(np.asarray, [value], {"dtype": Const(cls)})
+        return self.interpreter.library.call(cls, arguments, keywords)
 
     def is_instance(self, value: AbstractValue, classes: AbstractValue) -> AbstractValue:
         """`isinstance(value, classes)`, decided by what is known of types."""

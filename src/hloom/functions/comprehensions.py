@@ -78,10 +78,9 @@ class Comprehensions:
         self._folds: dict[ast.AST, Code] = {}
 
     def list_comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> AbstractValue:
-        interpreter = self.interpreter
         collected: list[AbstractValue] = []
-        self._comprehend(node.generators, lambda: collected.append(interpreter.evaluate(node.elt)))
-        return interpreter.new_list(collected)
+        self._comprehend(node.generators, lambda: collected.append(self.interpreter.evaluate(node.elt)))
+        return self.interpreter.new_list(collected)
 
     def generator(self, node: ast.GeneratorExp) -> AbstractValue:
         return self.interpreter.iterators.generator(node, self.interpreter.consumed(node.generators[0].iter))

@@ -255,8 +255,7 @@ class Control:
         )
 
     def _emit_branches(self, tag: Node, arms: Sequence[Arm], outputs: Sequence[Sequence[Node]]) -> Iterator[Node]:
-        interpreter = self.interpreter
-        emitter = interpreter.emitter
+        emitter = self.interpreter.emitter
         if not outputs[0]:
             return iter(())
         types: list[Any] = [node.type for node in outputs[0]]

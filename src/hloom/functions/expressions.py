@@ -127,7 +127,6 @@ class Expressions:
         return values
 
     def _dict(self, node: ast.Dict) -> AbstractValue:
-        interpreter = self.interpreter
         fields = Fields((), ())
         for key, item in zip(node.keys, node.values, strict=True):
             if key is None:
@@ -136,7 +135,7 @@ class Expressions:
                 continue
             made = self.evaluate(key)
             fields = fields.changed(self.static(made, "the key of a dict"), self.evaluate(item))
-        return interpreter.new_object(dict, fields)
+        return self.interpreter.new_object(dict, fields)
 
     def _spread(self, value: AbstractValue) -> list[tuple[Any, AbstractValue]]:
         """The keys and items of a dict after `**`."""
@@ -183,11 +182,10 @@ class Expressions:
         return self.interpreter.operators.binary(SYMBOLS[type(node.op)], left, right)
 
     def _unary(self, node: ast.UnaryOp) -> AbstractValue:
-        interpreter = self.interpreter
         operand = self.evaluate(node.operand)
         if isinstance(node.op, ast.Not):
-            return interpreter.operators.inverted(operand)
-        return interpreter.operators.unary(SYMBOLS[type(node.op)], operand)
+            return self.interpreter.operators.inverted(operand)
+        return self.interpreter.operators.unary(SYMBOLS[type(node.op)], operand)
 
     def _short_circuit(self, nodes: Sequence[ast.expr], is_and: bool) -> AbstractValue:
         """`and` and `or`: the rest is computed only where it is needed, as Python does."""
@@ -226,11 +224,10 @@ class Expressions:
         return interpreter.control.choose(truth, lambda: self._chained(right, rest[1:]), lambda: value)
 
     def _if_expression(self, node: ast.IfExp) -> AbstractValue:
-        interpreter = self.interpreter
-        truth = interpreter.operators.truth(self.evaluate(node.test))
+        truth = self.interpreter.operators.truth(self.evaluate(node.test))
         if isinstance(truth, bool):
             return self.evaluate(node.body if truth else node.orelse)
-        control = interpreter.control
+        control = self.interpreter.control
 
         def arm(part: ast.expr, truth: bool) -> AbstractValue:
             control.narrowed(node.test, truth)

@@ -338,18 +338,17 @@ class _Part:
             )
 
     def check_scalar(self, has_aux: bool) -> None:
-        interpreter = self.interpreter
         value = self.value
         if not self.alive:  # `finish` raises what the function does
             return
         if has_aux:
             if not isinstance(value, Tuple) or len(value.items) != 2:
-                interpreter.refuse(f"with has_aux a function returns a pair, not {described(value)}", TypeError)
+                self.interpreter.refuse(f"with has_aux a function returns a pair, not {described(value)}", TypeError)
             value = value.items[0]
         if not isinstance(value, Array) or value.dims or not moves(value.type):
             if isinstance(value, Const) and isinstance(value.value, float):
                 return
-            interpreter.refuse(
+            self.interpreter.refuse(
                 f"a gradient needs a scalar result, one floating-point number, not {described(value)}",
                 TypeError, hint="use hloom.vjp or hloom.jacobian for other results",
             )  # fmt: skip
@@ -372,7 +371,6 @@ class _Part:
         return self._gradient(argument, numbers, cotangents)
 
     def _gradient(self, argument: Any, numbers: Any, cotangents: dict[int, Node]) -> Any:
-        interpreter = self.interpreter
         if isinstance(argument, Array) or (
             isinstance(argument, Const) and isinstance(argument.value, (int, float, complex))
         ):
@@ -383,8 +381,8 @@ class _Part:
             return Array(made, self.leaves[number].weak and not made.array_type.rank)
         if not isinstance(argument, (Tuple, Ref)):
             return NONE
-        parts = [self._gradient(item, numbers, cotangents) for item in interpreter.members.parts(argument)]
-        return interpreter.members.with_parts(argument, parts)
+        parts = [self._gradient(item, numbers, cotangents) for item in self.interpreter.members.parts(argument)]
+        return self.interpreter.members.with_parts(argument, parts)
 
 
 def _thawed(spec: JoinSpec) -> JoinSpec:

@@ -398,7 +398,6 @@ class Indexing:
 
     def augment(self, owner: Array, index: AbstractValue, symbol: str, operand: Callable[[], AbstractValue]) -> None:
         """`owner[index] op= operand`: elements and copies are read before the operand is computed, views after it."""
-        interpreter = self.interpreter
         is_moving = self._has_moving_bounds(index)
         if is_moving or (isinstance(index, Array) and index.dtype is PREDICATE and index.literal is None):
             before = owner if is_moving else Array(owner.node)
@@ -406,7 +405,7 @@ class Indexing:
             if is_moving and _has_elements(right):
                 self._augment_part(owner, index, self.get(owner, index), symbol, right)
                 return
-            self.set(owner, index, _Whole(interpreter.operators.binary(symbol, before, right)))
+            self.set(owner, index, _Whole(self.interpreter.operators.binary(symbol, before, right)))
             return
         left = self.get(owner, index)
         self._augment_part(owner, index, left, symbol, operand())

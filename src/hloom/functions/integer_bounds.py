@@ -69,10 +69,9 @@ def compared_integers(
     if a is None or b is None or a.dtype is b.dtype or (a.weak and b.weak):
         return None
     (x, y) = _spread(interpreter, a, b)
-    emitter = interpreter.emitter
     if U64 not in (a.dtype, b.dtype):
         convert = interpreter.numbers.convert
-        return Array(emitter.compare(DIRECTIONS[symbol], convert(x, S64), convert(y, S64)))
+        return Array(interpreter.emitter.compare(DIRECTIONS[symbol], convert(x, S64), convert(y, S64)))
     if a.dtype is not U64:
         x, y, symbol = y, x, REFLECTED[symbol]
     return Array(_compared_with_unsigned(interpreter, symbol, x, y))

@@ -70,9 +70,8 @@ class Iterators:
 
     def begun(self, source: AbstractValue) -> AbstractValue:
         """What `iter(source)` goes over: an iterator object, or a source whose items have numbers."""
-        interpreter = self.interpreter
         if isinstance(source, ValueChoice):
-            interpreter.refuse("which of several containers is meant must be known when the program is compiled")
+            self.interpreter.refuse("which of several containers is meant must be known when the program is compiled")
         if isinstance(source, Ref):
             return self._begun_object(source)
         if isinstance(source, Const):
@@ -81,7 +80,7 @@ class Iterators:
             return self._watched(source, source.parts[0])
         is_number = isinstance(source, Array) and not source.dims
         if is_number or not isinstance(source, (Array, Tuple, Series)):
-            interpreter.raise_error(TypeError, f"{described(source)} is not iterable")
+            self.interpreter.raise_error(TypeError, f"{described(source)} is not iterable")
         return source
 
     def _begun_object(self, source: Ref) -> AbstractValue:
@@ -140,13 +139,12 @@ class Iterators:
 
     def has(self, source: AbstractValue, number: int) -> bool:
         """Whether a source, as it is now, has an item of this number."""
-        interpreter = self.interpreter
         if isinstance(source, Series):
             if source.rule == "watched":
                 self._check_watched(source)
                 return number < self._count(source.parts[0])
             if source.rule == "reversed":
-                size = interpreter.static(source.parts[1], "how many items there are")
+                size = self.interpreter.static(source.parts[1], "how many items there are")
                 return self.has(source.parts[0], max(size - 1 - number, 0)) and number < size
             if source.rule == "strict zip":
                 return self._has_row(source, number)
@@ -250,8 +248,7 @@ class Iterators:
 
     def save(self, iterator: Ref, *state: AbstractValue) -> None:
         """Change the state of an iterator object."""
-        interpreter = self.interpreter
-        interpreter.change(iterator, Fields(None, (*interpreter.contents(iterator).items[:2], *state)))
+        self.interpreter.change(iterator, Fields(None, (*self.interpreter.contents(iterator).items[:2], *state)))
 
     def finish(self, iterator: Ref) -> None:
         """An iterator that has no more items never has any again."""
@@ -327,12 +324,11 @@ class Iterators:
 
     def generator(self, node: ast.GeneratorExp, source: AbstractValue) -> Ref:
         """A generator expression: it reads names when an item is asked for, but goes over its first source from now."""
-        interpreter = self.interpreter
-        frame = interpreter.here
+        frame = self.interpreter.here
         names = {part.id for row in node.generators for part in ast.walk(row.target) if isinstance(part, ast.Name)}
         scope = Scope(frame.code, frame.scope, names)
         for variable in scope.variables.values():
-            interpreter.store.set(variable, UNBOUND)
+            self.interpreter.store.set(variable, UNBOUND)
         held = Const(GeneratorCode(node, frame.code, scope))
         return self.new(GeneratorType, "generator", held, self.iterator(source))
 

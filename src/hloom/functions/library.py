@@ -157,13 +157,12 @@ class Library:
 
     def _arrayed(self, value: AbstractValue) -> AbstractValue:
         """A sequence that holds sequences with those as arrays; one of numbers and arrays as an array."""
-        interpreter = self.interpreter
         if not isinstance(value, Tuple) and not (is_list(value)):
             return value
-        items = list(interpreter.iterators.items(value))
+        items = list(self.interpreter.iterators.items(value))
         rows = [self._arrayed(item) for item in items]
         if any(row is not item for row, item in zip(rows, items, strict=True)):
-            return interpreter.new_list(rows)
+            return self.interpreter.new_list(rows)
         return self.as_array(value) if items and self._is_flat(value) else value
 
     def _is_flat(self, value: AbstractValue) -> bool:
@@ -227,16 +226,15 @@ class Library:
         return self._changed_in_place(function, result, noted, arguments[0])
 
     def _embedded(self, made: Any) -> AbstractValue:
-        interpreter = self.interpreter
         if isinstance(made, np.ndarray):
-            array = interpreter.numbers.literal(made)
+            array = self.interpreter.numbers.literal(made)
             array.is_boxed = not made.shape
             array.is_row_major = made.flags.c_contiguous
             return array
         if isinstance(made, tuple):
             return Tuple(tuple(map(self._embedded, made)))
         if isinstance(made, list):
-            return interpreter.new_list([self._embedded(item) for item in made])
+            return self.interpreter.new_list([self._embedded(item) for item in made])
         return Const(made)
 
     def _plain(self, value: AbstractValue, arrays: list[Array]) -> Any:
@@ -389,8 +387,7 @@ class Library:
 
     def embed(self, traced: Traced, nodes: Sequence[Any], name: str) -> AbstractValue:
         """The results of a traced module, called in the present graph, or put in place where it is small."""
-        interpreter = self.interpreter
-        emitter = interpreter.emitter
+        emitter = self.interpreter.emitter
         graph = self._graph_of(traced.module, name)
         if len(graph.nodes) <= SMALL:
             root = emitter.copy_graph(graph, nodes)

@@ -354,14 +354,13 @@ class Loops:
 
     def _predicted(self, statement: ast.While | ast.For) -> list[Any]:
         """The variables that a loop's text assigns and that are numbers of the source before it: they will vary."""
-        interpreter = self.interpreter
-        frame = interpreter.here
+        frame = self.interpreter.here
         parts = [part for body in statement.body for part in ast.walk(body)]
         keys: list[Any] = []
         for name in sorted(stored_names(iter(parts))):
             variable = frame.scope.find(name)
             if variable is not None:
-                value = interpreter.store.get(variable)
+                value = self.interpreter.store.get(variable)
                 if isinstance(value, Const) and isinstance(value.value, NUMBERS):
                     keys.append(variable)
         return keys

@@ -415,14 +415,13 @@ class Operators:
         return value.cell.frozen if isinstance(value, Ref) else None
 
     def _equality(self, wanted: bool, left: AbstractValue, right: AbstractValue) -> AbstractValue:
-        interpreter = self.interpreter
         rows: tuple[Any, Any] | None = None
         if isinstance(left, Tuple) and isinstance(right, Tuple):
             rows = left.items, right.items
         elif isinstance(left, Ref) and isinstance(right, Ref) and _may_equal(left.cell.cls, right.cell.cls):
             if left.cell is right.cell:
                 return Const(wanted)
-            a, b = interpreter.contents(left), interpreter.contents(right)
+            a, b = self.interpreter.contents(left), self.interpreter.contents(right)
             is_plain = is_container(left.cell.cls) or hasattr(left.cell.cls, "__dataclass_fields__")
             if not is_plain:
                 return Const(not wanted)

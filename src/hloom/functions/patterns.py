@@ -45,7 +45,6 @@ class Patterns:
     def _cases(
         self, subject: AbstractValue, cases: Sequence[ast.match_case], seen: Sequence[ast.match_case] = ()
     ) -> None:
-        interpreter = self.interpreter
         if not cases:
             return
         case, rest = cases[0], cases[1:]
@@ -57,7 +56,7 @@ class Patterns:
         if fits is False:
             self._cases(subject, rest, seen)
             return
-        control = interpreter.control
+        control = self.interpreter.control
         guard: AbstractValue = Const(True) if fits is True else Array(fits, True)
         if case.guard is not None:
             guard = self._guard(case.guard, fits, bound)
@@ -131,7 +130,6 @@ class Patterns:
 
     def _any(self, patterns: Sequence[ast.pattern], subject: AbstractValue, bound: Bound) -> bool | Node:
         """Whether one of several patterns fits; names mean what the first that fits binds them to."""
-        interpreter = self.interpreter
         alternatives: list[tuple[bool | Node, Bound]] = []
         for pattern in patterns:
             own: Bound = {}
@@ -147,22 +145,21 @@ class Patterns:
             assert not isinstance(fits, bool)
             names = list(own)
             if names:
-                made = interpreter.control.choose(
+                made = self.interpreter.control.choose(
                     fits,
                     lambda own=own, names=names: Tuple(tuple(own[name] for name in names)),
                     lambda chosen=chosen, names=names: Tuple(tuple(chosen[name] for name in names)),
                 )
                 chosen = dict(zip(names, made.items, strict=True))
             if not isinstance(result, bool):
-                result = interpreter.emitter.elementwise("or", fits, result)
+                result = self.interpreter.emitter.elementwise("or", fits, result)
         bound.update(chosen)
         return result
 
     def _sequence(self, pattern: ast.MatchSequence, subject: AbstractValue, bound: Bound) -> bool | Node:
-        interpreter = self.interpreter
         if not is_row(subject):
             return False
-        items = list(interpreter.iterators.items(subject))
+        items = list(self.interpreter.iterators.items(subject))
         star = next((n for n, part in enumerate(pattern.patterns) if isinstance(part, ast.MatchStar)), None)
         if star is None:
             if len(items) != len(pattern.patterns):
@@ -176,7 +173,7 @@ class Patterns:
         middle = pattern.patterns[star]
         assert isinstance(middle, ast.MatchStar)
         if middle.name is not None:
-            bound[middle.name] = interpreter.new_list(items[star : len(items) - after])
+            bound[middle.name] = self.interpreter.new_list(items[star : len(items) - after])
         tail = zip(pattern.patterns[star + 1 :], items[len(items) - after :], strict=True)
         return self._all([*collected, *(self._fits(part, item, bound) for part, item in tail)])
 

@@ -92,19 +92,18 @@ class RecursiveCalls:
 
     def signature(self, value: AbstractValue, *, broaden: bool = False) -> Any:
         """What a function is specialised to of an argument."""
-        interpreter = self.interpreter
         if isinstance(value, Array):
             return "array", value.type, value.weak
         if isinstance(value, Const):
             if isinstance(value.value, NUMBERS) and broaden:
-                return "array", TensorType(interpreter.numbers.weak_dtype(value.value)), True
+                return "array", TensorType(self.interpreter.numbers.weak_dtype(value.value)), True
             try:
                 hash(value.value)
             except TypeError:
                 return "object", id(value.value)
             return "const", type(value.value), repr(value.value) if isinstance(value.value, float) else value.value
         if isinstance(value, Ref):
-            fields = interpreter.store.get(value.cell)
+            fields = self.interpreter.store.get(value.cell)
             return "cell", value.cell.cls, self.signature(fields, broaden=broaden)
         broaden = broaden and isinstance(value, OPENED)
         children = [self.signature(child, broaden=broaden) for child in value.children]
@@ -112,16 +111,15 @@ class RecursiveCalls:
 
     def parameter_spec(self, value: Any, join: Join, *, broaden: bool) -> JoinSpec:
         """How an argument goes into a graph that is called: its arrays as parameters."""
-        interpreter = self.interpreter
         if isinstance(value, Array):
             return LeafSpec(value.type, value.weak, layout=layout_of(value))
         if isinstance(value, Const):
             if broaden and isinstance(value.value, NUMBERS):
-                return LeafSpec(TensorType(interpreter.numbers.weak_dtype(value.value)), True)
+                return LeafSpec(TensorType(self.interpreter.numbers.weak_dtype(value.value)), True)
             return SameSpec(value)
         if isinstance(value, Ref):
             cell = Cell(value.cell.cls, "it is an argument of a function that calls itself")
-            return CellSpec(cell, self.parameter_spec(interpreter.store.get(value.cell), join, broaden=broaden))
+            return CellSpec(cell, self.parameter_spec(self.interpreter.store.get(value.cell), join, broaden=broaden))
         if isinstance(value, OPENED):
             parts = [self.parameter_spec(child, join, broaden=broaden) for child in value.children]
             return PartsSpec.like(value, parts)
@@ -294,11 +292,10 @@ class RecursiveCalls:
 
     def _note_arguments(self, value: AbstractValue, bound: dict[str, AbstractValue]) -> None:
         """Note of the arrays of a result that are an argument, or a view of one, that they may be any of them."""
-        interpreter = self.interpreter
         for array in self._arrays([value]):
-            if array.memory in interpreter.protected:
+            if array.memory in self.interpreter.protected:
                 for argument in self._arrays(bound.values()):
-                    interpreter.aliases.may_share(array, argument.memory)
+                    self.interpreter.aliases.may_share(array, argument.memory)
 
     def _arrays(self, values: Iterable[AbstractValue]) -> Iterator[Array]:
         """The arrays in values and in the objects among them."""
@@ -314,26 +311,24 @@ class RecursiveCalls:
     def recursive_graphs(self) -> dict[Graph, tuple[int, int, int]]:
         """Of the graphs that call themselves: which output and parameter hold the number of an error, and which number
         stands for a stack that is too small."""
-        interpreter = self.interpreter
         table: dict[Graph, tuple[int, int, int]] = {}
         for rows in self.done.values():
             for one in rows:
-                places = one.error_place(interpreter.error)
+                places = one.error_place(self.interpreter.error)
                 if places is not None and one.graph is not None:
-                    table[one.graph] = *places, interpreter.overflow_number()
+                    table[one.graph] = *places, self.interpreter.overflow_number()
         return table
 
     def _captured_values(self, closure: FunctionClosure) -> dict[Variable, Any]:
         """What the variables that a function reads from around it are bound to, those of functions in them included."""
-        interpreter = self.interpreter
         held: dict[Variable, Any] = {}
         pending: list[Any] = [closure]
         while pending:
             value = pending.pop()
             if isinstance(value, FunctionClosure):
-                for variable in interpreter.captured_variables(value).values():
+                for variable in self.interpreter.captured_variables(value).values():
                     if variable not in held:
-                        held[variable] = interpreter.store.get(variable)
+                        held[variable] = self.interpreter.store.get(variable)
                         pending.append(held[variable])
             if isinstance(value, AbstractValue):
                 pending.extend(value.children)

@@ -289,10 +289,9 @@ class Specialisations:
 
     def _applies(self, shared: SharedGraph) -> bool:
         """Whether a graph can be called from here, and what it read is as it was."""
-        interpreter = self.interpreter
-        if not interpreter.is_around(shared.graph.parent):
+        if not self.interpreter.is_around(shared.graph.parent):
             return False
-        store = interpreter.store
+        store = self.interpreter.store
         for key, value in shared.reads.items():
             held = store.get(key)
             if held is not value and not same(held, value):
@@ -309,8 +308,7 @@ class Specialisations:
         return self._emit(shared, leaves)
 
     def _emit(self, shared: SharedGraph, leaves: Sequence[Array]) -> AbstractValue:
-        interpreter = self.interpreter
-        emitter = interpreter.emitter
+        emitter = self.interpreter.emitter
         operands = [leaf.node for leaf in leaves]
         root_type: Any = shared.graph.root.type
         outputs: list[Node] = []

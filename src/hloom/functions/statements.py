@@ -66,14 +66,13 @@ class Statements:
                 return
 
     def _handle(self, statement: ast.stmt) -> None:
-        interpreter = self.interpreter
         handler = self._handlers.get(type(statement))
         if handler is None:
-            interpreter.refuse(f"{type(statement).__name__} cannot be compiled")
+            self.interpreter.refuse(f"{type(statement).__name__} cannot be compiled")
         try:
             handler(statement)
         except PYTHON_ERRORS as error:
-            interpreter.raise_python(error)
+            self.interpreter.raise_python(error)
 
     def _go_on(self, rest: Sequence[ast.stmt]) -> None:
         """Run what follows a statement, where it was not left by `break`, `continue` or `return`."""
@@ -220,15 +219,14 @@ class Statements:
 
     def _message(self, node: ast.expr | None) -> str:
         """What an error says: text, with placeholders where the run alone knows the values."""
-        interpreter = self.interpreter
         if node is None:
             return ""
-        value = interpreter.evaluate(node)
+        value = self.interpreter.evaluate(node)
         if isinstance(value, Array):
             return f"<{ast.unparse(node)}>"
         if isinstance(value, Const) and isinstance(value.value, MessageText):
             return str(value.value)
-        return str(interpreter.static(value, "the message of an error"))
+        return str(self.interpreter.static(value, "the message of an error"))
 
     def _raise(self, statement: ast.Raise) -> None:
         interpreter = self.interpreter
