@@ -36,9 +36,11 @@ from hloom.functions.values import (
     NONE,
     UNBOUND,
     AbstractValue,
+    Arguments,
     Const,
     Derived,
     FunctionClosure,
+    Keywords,
     Method,
     PartialCall,
     Scope,
@@ -76,15 +78,11 @@ class Calls:
         self.specialisations = Specialisations(interpreter)
         self._broadened: Counter[Code] = Counter()
 
-    def call(
-        self, function: AbstractValue, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
-    ) -> AbstractValue:
+    def call(self, function: AbstractValue, arguments: Arguments, keywords: Keywords) -> AbstractValue:
         """`function(*arguments, **keywords)`"""
         return self.interpreter.iterators.owned(self.temporary(function, arguments, keywords))
 
-    def temporary(
-        self, function: AbstractValue, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
-    ) -> AbstractValue:
+    def temporary(self, function: AbstractValue, arguments: Arguments, keywords: Keywords) -> AbstractValue:
         """The same for what is gone over at once: what `zip()` and the like give is a series, not yet an object."""
         interpreter = self.interpreter
         interpreter.step()
@@ -112,9 +110,7 @@ class Calls:
             return self._object(function.value, arguments, keywords)
         interpreter.raise_error(TypeError, f"{described(function)} is not callable")
 
-    def _object(
-        self, held: Any, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
-    ) -> AbstractValue:
+    def _object(self, held: Any, arguments: Arguments, keywords: Keywords) -> AbstractValue:
         """A call of a Python object from outside the program."""
         interpreter = self.interpreter
         transformation = interpreter.settings.transformations.get(id(held))
@@ -185,9 +181,7 @@ class Calls:
             interpreter.raise_error(TypeError, f"'{type(held).__name__}' object is not callable")
         interpreter.refuse(f"{held!r} cannot be called in a compiled function")
 
-    def _builtin(
-        self, held: Any, handler: Handler, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
-    ) -> AbstractValue:
+    def _builtin(self, held: Any, handler: Handler, arguments: Arguments, keywords: Keywords) -> AbstractValue:
         """A call of a built-in function, which raises what Python raises for arguments that it does not take."""
         interpreter = self.interpreter
         arguments, keywords = bound_arguments(interpreter, held, arguments, keywords)
@@ -197,9 +191,7 @@ class Calls:
         with interpreter.errors_raised():
             return handler(interpreter, arguments, keywords)
 
-    def _dispatched(
-        self, held: Any, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
-    ) -> AbstractValue:
+    def _dispatched(self, held: Any, arguments: Arguments, keywords: Keywords) -> AbstractValue:
         """A call of a function of `functools.singledispatch`: the class of the first argument says which one it is."""
         interpreter = self.interpreter
         if not arguments:
@@ -211,9 +203,7 @@ class Calls:
         function = held.dispatch(interpreter.classes.class_of(arguments[0]))
         return self.call(interpreter.embed(function), arguments, keywords)
 
-    def _unbound_method(
-        self, held: Any, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
-    ) -> AbstractValue:
+    def _unbound_method(self, held: Any, arguments: Arguments, keywords: Keywords) -> AbstractValue:
         """`str.upper(text)`: a method of a built-in class, called with its object."""
         interpreter = self.interpreter
         name, cls = held.__name__, held.__objclass__
@@ -223,9 +213,7 @@ class Calls:
         method = interpreter.members.attribute(arguments[0], name)
         return self.call(method, arguments[1:], keywords)
 
-    def known_call(
-        self, held: Any, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
-    ) -> AbstractValue:
+    def known_call(self, held: Any, arguments: Arguments, keywords: Keywords) -> AbstractValue:
         """A function written in C: computed now where its arguments are known."""
         is_of_number = getattr(held, "__self__", None) in (int, float, str, bytes)
         if is_of_number or getattr(held, "__module__", None) in MODULES_IN_C:
@@ -244,14 +232,12 @@ class Calls:
 
     # Functions
 
-    def bind(
-        self, closure: FunctionClosure, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
-    ) -> dict[str, AbstractValue]:
+    def bind(self, closure: FunctionClosure, arguments: Arguments, keywords: Keywords) -> dict[str, AbstractValue]:
         """The values of a function's parameters, by Python's rules."""
         interpreter = self.interpreter
         rules = closure.code.node.args
         name = closure.code.name
-        bound: dict[str, AbstractValue] = {}
+        bound: Keywords = {}
         positional = [*rules.posonlyargs, *rules.args]
         for parameter, value in zip(positional, arguments, strict=False):
             bound[parameter.arg] = value
@@ -285,9 +271,7 @@ class Calls:
             interpreter.raise_error(TypeError, f"{name}() is missing the argument '{missing[0]}'")
         return bound
 
-    def _closure(
-        self, closure: FunctionClosure, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
-    ) -> AbstractValue:
+    def _closure(self, closure: FunctionClosure, arguments: Arguments, keywords: Keywords) -> AbstractValue:
         interpreter = self.interpreter
         bound = self.bind(closure, arguments, keywords)
         graphs = interpreter.recursive_calls
@@ -338,9 +322,7 @@ class Calls:
                 return made
         return self._interpret(closure, bound, exact)
 
-    def _shared(
-        self, row: Any, closure: FunctionClosure, bound: dict[str, AbstractValue], exact: Any
-    ) -> AbstractValue | None:
+    def _shared(self, row: Any, closure: FunctionClosure, bound: Keywords, exact: Any) -> AbstractValue | None:
         """Make a function a graph of its own and call it; None where it has to be interpreted here."""
         before = self.interpreter.frame
         try:
@@ -351,7 +333,7 @@ class Calls:
             raise
         return None if shared is None else self.specialisations.emit(shared, bound)
 
-    def _interpret(self, closure: FunctionClosure, bound: dict[str, AbstractValue], key: Any) -> AbstractValue:
+    def _interpret(self, closure: FunctionClosure, bound: Keywords, key: Any) -> AbstractValue:
         """Interpret a function where it is called; as a graph that calls itself where that turns out to be needed."""
         interpreter = self.interpreter
         store, layer = interpreter.store, Store(interpreter.store)
@@ -378,7 +360,7 @@ class Calls:
             closure.code, scope, Variable("left off"), Variable("result"), closure.code.node, caller, depth, 0, key
         )
 
-    def run(self, frame: CallFrame, closure: FunctionClosure, bound: dict[str, AbstractValue]) -> AbstractValue:
+    def run(self, frame: CallFrame, closure: FunctionClosure, bound: Keywords) -> AbstractValue:
         """Run the statements of a call; its result."""
         interpreter = self.interpreter
         store = interpreter.store

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import (
     FunctionType,
 )
@@ -18,10 +18,12 @@ from hloom.functions.iterators import CLASSES, is_iterator
 from hloom.functions.library import is_library
 from hloom.functions.values import (
     AbstractValue,
+    Arguments,
     Array,
     Cell,
     Const,
     Fields,
+    Keywords,
     PartialCall,
     Ref,
     Series,
@@ -40,9 +42,7 @@ class Classes:
         self.interpreter = interpreter
         self._initializing: set[Cell] = set()
 
-    def construct(
-        self, cls: type, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
-    ) -> AbstractValue:
+    def construct(self, cls: type, arguments: Arguments, keywords: Keywords) -> AbstractValue:
         interpreter = self.interpreter
         if issubclass(cls, BaseException):
             return PartialCall(Const(cls), tuple(arguments), keywords)
@@ -69,9 +69,7 @@ class Classes:
             interpreter.refuse(f"{cls.__name__} cannot be made in a compiled function")
         return made
 
-    def known_object(
-        self, held: Any, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
-    ) -> AbstractValue:
+    def known_object(self, held: Any, arguments: Arguments, keywords: Keywords) -> AbstractValue:
         """A call of a Python object with arguments that are known, made now."""
         interpreter = self.interpreter
         given = [interpreter.static(value, f"an argument of {held.__name__}") for value in arguments]
@@ -79,9 +77,7 @@ class Classes:
         with interpreter.errors_raised():
             return interpreter.embed(held(*given, **named))
 
-    def initialize(
-        self, made: Ref, function: AbstractValue, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
-    ) -> None:
+    def initialize(self, made: Ref, function: AbstractValue, arguments: Arguments, keywords: Keywords) -> None:
         self._initializing.add(made.cell)
         try:
             self.interpreter.calls.call(function, [made, *arguments], keywords)
@@ -92,9 +88,7 @@ class Classes:
         """Whether an instance is being made by its own `__init__`."""
         return False if dataclasses.is_dataclass(owner.cell.cls) else owner.cell in self._initializing
 
-    def dataclass(
-        self, cls: type, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
-    ) -> AbstractValue:
+    def dataclass(self, cls: type, arguments: Arguments, keywords: Keywords) -> AbstractValue:
         interpreter = self.interpreter
         fields = [row for row in dataclasses.fields(cls) if row.init]
         positional = [row for row in fields if not row.kw_only]
@@ -123,9 +117,7 @@ class Classes:
             self.initialize(made, interpreter.embed(after), [], {})
         return made
 
-    def library_type(
-        self, cls: type, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
-    ) -> AbstractValue:
+    def library_type(self, cls: type, arguments: Arguments, keywords: Keywords) -> AbstractValue:
         """`numpy.float32(x)` and the like."""
         if issubclass(cls, np.generic) and len(arguments) == 1 and not keywords:
             (value,) = arguments

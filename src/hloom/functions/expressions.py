@@ -21,6 +21,7 @@ from hloom.functions.values import (
     Const,
     Fields,
     FunctionClosure,
+    Keywords,
     MessageText,
     Ref,
     Series,
@@ -250,7 +251,7 @@ class Expressions:
             if rounds is not None:
                 return self.comprehensions.fold(node.args[0], rounds, node.args[1:])
         arguments = self._consumed_arguments(node.args) if _is_consumer(held) else self.starred(node.args)
-        keywords: dict[str, AbstractValue] = {}
+        keywords: Keywords = {}
         for keyword in node.keywords:
             value = self.evaluate(keyword.value)
             if keyword.arg is not None:

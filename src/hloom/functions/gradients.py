@@ -24,10 +24,12 @@ from hloom.functions.values import (
     NONE,
     S32,
     AbstractValue,
+    Arguments,
     Array,
     Const,
     Derived,
     Fields,
+    Keywords,
     Ref,
     Tuple,
     described,
@@ -41,9 +43,7 @@ if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
 
 
-def call_derived(
-    interpreter: Interpreter, derived: Derived, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
-) -> AbstractValue:
+def call_derived(interpreter: Interpreter, derived: Derived, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     """A call of what `grad` or `value_and_grad` made of a function."""
     options = derived.options
     if derived.transformation == "pullback":
@@ -80,9 +80,7 @@ UNROLLED_ROWS = 8
 """The maximum number of elements of a result whose Jacobian rows are computed one by one, without a loop."""
 
 
-def _jacobian(
-    interpreter: Interpreter, derived: Derived, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
-) -> AbstractValue:
+def _jacobian(interpreter: Interpreter, derived: Derived, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     """The derivative of every element of a result: one pull-back for each, the dimensions of the result first."""
     wrt = derived.options["wrt"]
     numbers = _chosen(interpreter, wrt, len(arguments))
@@ -186,8 +184,8 @@ class LinearizedFunction:
         self,
         interpreter: Interpreter,
         function: AbstractValue,
-        arguments: Sequence[AbstractValue],
-        keywords: dict[str, AbstractValue],
+        arguments: Arguments,
+        keywords: Keywords,
         chosen: Sequence[int],
         *,
         is_scalar: bool = False,
@@ -256,8 +254,8 @@ class _Part:
         self,
         interpreter: Interpreter,
         function: AbstractValue,
-        arguments: Sequence[AbstractValue],
-        keywords: dict[str, AbstractValue],
+        arguments: Arguments,
+        keywords: Keywords,
         chosen: Sequence[int],
     ) -> None:
         self.interpreter = interpreter
@@ -412,16 +410,14 @@ def moves(value_type: Any) -> bool:
     return isinstance(value_type, TensorType) and (value_type.dtype.is_float or value_type.dtype.is_complex)
 
 
-def vjp(
-    interpreter: Interpreter, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
-) -> AbstractValue:
+def vjp(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     """`vjp(function, *primals)`: the value, and the function of a cotangent."""
     function, *primals = arguments
     if keywords:
         interpreter.refuse(f"vjp of a function has no option '{next(iter(keywords))}'")
     linear = LinearizedFunction(interpreter, function, primals, {}, range(len(primals)))
 
-    def pull_back(inner: Interpreter, given: Sequence[AbstractValue]) -> AbstractValue:
+    def pull_back(inner: Interpreter, given: Arguments) -> AbstractValue:
         (cotangent,) = given
         others = _counterparts(inner, linear.value, cotangent, "cotangent")
         pairs = zip(_leaves(inner, linear.value), others, strict=True)
@@ -438,9 +434,7 @@ def vjp(
     return Tuple((linear.value, Derived("pullback", function, {"pullback": pull_back})))
 
 
-def jvp(
-    interpreter: Interpreter, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
-) -> AbstractValue:
+def jvp(interpreter: Interpreter, arguments: Arguments, keywords: Keywords) -> AbstractValue:
     """`jvp(function, primals, tangents)`: the value, and the derivative in the direction of the tangents."""
     named = [keywords[name] for name in ("primals", "tangents") if name in keywords]
     if len(arguments) + len(keywords) != 3 or len(named) != len(keywords):

@@ -283,8 +283,7 @@ class Indexing:
                     continue
                 inside = emitter.elementwise("and", emitter.compare("GE", node, low), emitter.compare("LT", node, high))
                 if part.dims:
-                    made = interpreter.library.call(np.all, [Array(inside)], {})
-                    assert isinstance(made, Array)
+                    made = interpreter.numbers.array(interpreter.library.call(np.all, [Array(inside)], {}))
                     inside = made.node
                 interpreter.check(inside, IndexError, message)
             elif isinstance(part, (int, np.integer)) and not isinstance(part, bool):

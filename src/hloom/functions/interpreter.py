@@ -347,6 +347,11 @@ class Interpreter:
             self.refuse(changed.reason)
         return root if changed is MISSING else changed
 
+    def now(self, array: Array) -> Array:
+        current = self.current(array)
+        assert isinstance(current, Array)
+        return current
+
     def load(self, name: str) -> AbstractValue:
         """What a name means."""
         assert self.frame is not None

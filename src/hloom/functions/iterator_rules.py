@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hloom.functions.code import Code
 from hloom.functions.state import CallFrame
-from hloom.functions.values import TRUE, AbstractValue, Const, Fields, Ref, Scope, Tuple, Variable, is_none
+from hloom.functions.values import TRUE, UNBOUND, AbstractValue, Const, Fields, Ref, Scope, Tuple, Variable, is_none
 
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
@@ -49,12 +49,22 @@ def _rule(*names: str) -> Callable[[Step], Step]:
     return enter
 
 
-def _truth(interpreter: Interpreter, value: AbstractValue, name: str) -> bool:
-    """Whether a value counts as true, which decides what an iterator yields."""
+def inner_scope(interpreter: Interpreter, rows: Sequence[ast.comprehension]) -> Scope:
+    """A scope inside the present one for the names that a comprehension binds."""
+    frame = interpreter.here
+    names = {part.id for row in rows for part in ast.walk(row.target) if isinstance(part, ast.Name)}
+    scope = Scope(frame.code, frame.scope, names)
+    for variable in scope.variables.values():
+        interpreter.store.set(variable, UNBOUND)
+    return scope
+
+
+def decided(interpreter: Interpreter, value: AbstractValue, what: str) -> bool:
+    """Whether a value counts as true, which decides how many items there are."""
     truth = interpreter.operators.truth(value)
     if not isinstance(truth, bool):
         interpreter.refuse(
-            f"which items {name} yields must be known when the program is compiled",
+            f"{what} must be known when the program is compiled",
             hint="the length of the result would depend on data: use numpy.where, or a sum of products",
         )
     return truth
@@ -136,7 +146,7 @@ def _filter(interpreter: Interpreter, owner: Ref, state: State) -> AbstractValue
         is_plain = isinstance(function, Const) and function.value in (None, bool)
         tested = item if is_plain else interpreter.calls.call(function, [item], {})
         name = "filter()" if wanted is TRUE else "filterfalse()"
-        if _truth(interpreter, tested, name) is (wanted is TRUE):
+        if decided(interpreter, tested, f"which items {name} yields") is (wanted is TRUE):
             return item
     return None
 
@@ -145,7 +155,9 @@ def _filter(interpreter: Interpreter, owner: Ref, state: State) -> AbstractValue
 def _takewhile(interpreter: Interpreter, owner: Ref, state: State) -> AbstractValue | None:
     function, source = state
     item = interpreter.iterators.next(source)
-    if item is None or not _truth(interpreter, interpreter.calls.call(function, [item], {}), "takewhile()"):
+    if item is None or not decided(
+        interpreter, interpreter.calls.call(function, [item], {}), "which items takewhile() yields"
+    ):
         return None
     return item
 
@@ -156,7 +168,7 @@ def _dropwhile(interpreter: Interpreter, owner: Ref, state: State) -> AbstractVa
     while (item := interpreter.iterators.next(source)) is not None:
         if started is not NOTHING:
             return item
-        if not _truth(interpreter, interpreter.calls.call(function, [item], {}), "dropwhile()"):
+        if not decided(interpreter, interpreter.calls.call(function, [item], {}), "which items dropwhile() yields"):
             interpreter.iterators.save(owner, function, source, STARTED)
             return item
     return None
@@ -169,7 +181,7 @@ def _compress(interpreter: Interpreter, owner: Ref, state: State) -> AbstractVal
         selector = interpreter.iterators.next(selectors)
         if selector is None:
             return None
-        if _truth(interpreter, selector, "compress()"):
+        if decided(interpreter, selector, "which items compress() yields"):
             return item
     return None
 
@@ -278,7 +290,11 @@ def _tee(interpreter: Interpreter, owner: Ref, state: State) -> AbstractValue | 
 def _callable(interpreter: Interpreter, owner: Ref, state: State) -> AbstractValue | None:
     function, sentinel = state
     item = interpreter.calls.call(function, [], {})
-    return None if _truth(interpreter, interpreter.operators.compare("==", item, sentinel), "iter()") else item
+    return (
+        None
+        if decided(interpreter, interpreter.operators.compare("==", item, sentinel), "which items iter() yields")
+        else item
+    )
 
 
 # groupby: the groups take their items from the iterator that made them
@@ -355,7 +371,10 @@ def _generator(interpreter: Interpreter, owner: Ref, state: State) -> AbstractVa
                 sources.pop()
                 continue
             interpreter.assign(row.target, item)
-            if not all(_truth(interpreter, interpreter.evaluate(test), "a generator expression") for test in row.ifs):
+            if not all(
+                decided(interpreter, interpreter.evaluate(test), "which items a generator expression yields")
+                for test in row.ifs
+            ):
                 continue
             if len(sources) == len(rows):
                 iterators.save(owner, code, *sources)

@@ -33,10 +33,12 @@ from hloom.functions.values import (
     NONE,
     S32,
     AbstractValue,
+    Arguments,
     Array,
     Const,
     Fields,
     FunctionClosure,
+    Keywords,
     PartialCall,
     Ref,
     Series,
@@ -105,9 +107,7 @@ class Library:
 
     # Calls
 
-    def call(
-        self, function: Any, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
-    ) -> AbstractValue:
+    def call(self, function: Any, arguments: Arguments, keywords: Keywords) -> AbstractValue:
         """A call of a library's function."""
         interpreter = self.interpreter
         module = str(getattr(function, "__module__", None) or type(function).__module__)
@@ -188,9 +188,7 @@ class Library:
                 fine = emitter.elementwise("or", fine, emitter.elementwise("not", is_finite(array)))
             interpreter.check(fine, np.linalg.LinAlgError, message)
 
-    def _known(
-        self, function: Any, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
-    ) -> AbstractValue | None:
+    def _known(self, function: Any, arguments: Arguments, keywords: Keywords) -> AbstractValue | None:
         """A call whose arguments are all known, computed now by NumPy itself; None where one is not."""
         interpreter = self.interpreter
         if not all(is_plain(value, interpreter) for value in (*arguments, *keywords.values())):
@@ -209,8 +207,8 @@ class Library:
         self,
         function: Any,
         result: AbstractValue,
-        arguments: Sequence[AbstractValue],
-        keywords: dict[str, AbstractValue],
+        arguments: Arguments,
+        keywords: Keywords,
     ) -> AbstractValue:
         """A result that is known, and that may be a view of an argument, whose elements may change."""
         arrays: list[Array] = []
@@ -241,8 +239,7 @@ class Library:
         """A value as a Python object in which placeholders stand for arrays."""
         interpreter = self.interpreter
         if isinstance(value, Array):
-            value = interpreter.current(value)
-            assert isinstance(value, Array)
+            value = interpreter.now(value)
             for number, known in enumerate(arrays):
                 if known.node is value.node and known.weak == value.weak and known.memory is value.memory:
                     return Placeholder(number)
@@ -272,7 +269,7 @@ class Library:
         interpreter.refuse(f"{described(value)} cannot be given to a library's function")
 
     def _plain_call(
-        self, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue], arrays: list[Array]
+        self, arguments: Arguments, keywords: Keywords, arrays: list[Array]
     ) -> tuple[list[Any], dict[str, Any]]:
         plain = [self._plain(value, arrays) for value in arguments]
         return plain, {name: self._plain(value, arrays) for name, value in keywords.items()}
@@ -321,9 +318,7 @@ class Library:
     ) -> NumpyExample:
         return NumpyExample(function, name, arguments, keywords, arrays, self.interpreter.settings.precision == 64)
 
-    def _without_counterpart(
-        self, function: Any, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
-    ) -> AbstractValue:
+    def _without_counterpart(self, function: Any, arguments: Arguments, keywords: Keywords) -> AbstractValue:
         """A function that jax does not have: of those that give views NumPy says which elements they have."""
         interpreter = self.interpreter
         name = name_of(function)
@@ -350,7 +345,7 @@ class Library:
             return result
         self.interpreter.views.check_changeable(owner, "this array cannot be changed in place")
         self.interpreter.change_array(owner, Array(made.node))
-        return self._now(owner)
+        return self.interpreter.now(owner)
 
     def _as_numpys(self, result: AbstractValue, example: Any) -> AbstractValue:
         """A result with the element types that NumPy gives."""
@@ -464,12 +459,10 @@ class Library:
         assert isinstance(made, Array)
         return made
 
-    def method(
-        self, owner: Array, name: str, arguments: Sequence[AbstractValue], keywords: dict[str, AbstractValue]
-    ) -> AbstractValue:
+    def method(self, owner: Array, name: str, arguments: Arguments, keywords: Keywords) -> AbstractValue:
         """`owner.name(...)`"""
         interpreter = self.interpreter
-        owner = self._now(owner)
+        owner = self.interpreter.now(owner)
         if name == "copy":
             made = owner.copied(interpreter.emitter.graph)
             orders = [interpreter.static(value, "order") for value in (*arguments, *keywords.values())]
@@ -517,14 +510,7 @@ class Library:
             interpreter, made, lambda given: self._traced(function, [Placeholder(0), *plain], named, given, name)
         )
 
-    def _now(self, array: Array) -> Array:
-        now = self.interpreter.current(array)
-        assert isinstance(now, Array)
-        return now
-
-    def update_at(
-        self, owner: Array, index: AbstractValue, name: str, arguments: Sequence[AbstractValue]
-    ) -> AbstractValue:
+    def update_at(self, owner: Array, index: AbstractValue, name: str, arguments: Arguments) -> AbstractValue:
         """`owner.at[index].name(value)`, as jax has it."""
         parts = self.interpreter.indexing.parts(owner, index)
         arrays = [owner]
@@ -533,7 +519,7 @@ class Library:
         function = self.tracing.update_at(name)
         return _fixed(self._traced(function, [Placeholder(0), tuple(given), *plain], {}, arrays, f"at[...].{name}"))
 
-    def unbuffered(self, function: np.ufunc, arguments: Sequence[AbstractValue]) -> AbstractValue:
+    def unbuffered(self, function: np.ufunc, arguments: Arguments) -> AbstractValue:
         """`numpy.add.at(x, i, v)` and the like: every index counts, repeated ones too."""
         interpreter = self.interpreter
         names = {"add": "add", "subtract": "add", "multiply": "multiply", "maximum": "max", "minimum": "min"}
@@ -541,7 +527,7 @@ class Library:
         owner, index, *values = arguments
         if name is None or not isinstance(owner, Array) or len(values) != 1:
             interpreter.refuse(f"numpy.{function.__name__}.at cannot be compiled")
-        owner = self._now(owner)
+        owner = self.interpreter.now(owner)
         interpreter.views.check_changeable(owner, "at() changes an array")
         value = values[0] if isinstance(values[0], (Array, Const)) else self.as_array(values[0])
         if function.__name__ == "subtract":

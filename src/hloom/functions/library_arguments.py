@@ -10,7 +10,7 @@ import numpy as np
 
 from hloom.functions.container_classes import is_list
 from hloom.functions.library_protocols import Placeholder
-from hloom.functions.values import AbstractValue, Array, Const, Tuple
+from hloom.functions.values import AbstractValue, Array, Const, Keywords, Tuple
 from hloom.text import HloomError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def is_plain(value: AbstractValue, interpreter: Interpreter) -> bool:
     return False
 
 
-def without_ignored(function: Any, keywords: dict[str, AbstractValue]) -> dict[str, AbstractValue]:
+def without_ignored(function: Any, keywords: Keywords) -> dict[str, AbstractValue]:
     """Keywords without those that do not matter here: jax always sorts stably."""
     if function not in (np.sort, np.argsort):
         return keywords

@@ -101,7 +101,7 @@ def _terms(interpreter: Interpreter, way: ViewMap, owner: Array) -> list[Abstrac
     if isinstance(way, CallMap):
         return [Const((way.part.start - way.owner.start) // owner.dtype.numpy.itemsize)]
     if isinstance(way, WindowMap):
-        return [_times(interpreter, start, stride) for start, stride in zip(way.starts, strides, strict=True)]
+        return [_times(interpreter, start, stride) for start, stride in zip(way.parts, strides, strict=True)]
     if not isinstance(way, IndexMap):
         return None
     places = skeleton(owner.dims, strides)

@@ -34,6 +34,7 @@ from hloom.functions.values import (
     Const,
     Fields,
     FunctionClosure,
+    Keywords,
     PartialCall,
     Ref,
     Series,
@@ -125,7 +126,7 @@ class RecursiveCalls:
             return PartsSpec.like(value, parts)
         return SameSpec(value)
 
-    def recursive(self, closure: FunctionClosure, bound: dict[str, AbstractValue], broaden: bool) -> AbstractValue:
+    def recursive(self, closure: FunctionClosure, bound: Keywords, broaden: bool) -> AbstractValue:
         """A function that calls itself, as a graph: interpreted until the types of its result settle."""
         interpreter = self.interpreter
         join = Join(interpreter, interpreter.store)
@@ -191,7 +192,7 @@ class RecursiveCalls:
         self.done.setdefault(key, []).append(one)
         return self.call_graph(one, bound)
 
-    def _round(self, closure: FunctionClosure, bound: dict[str, AbstractValue], one: Specialisation) -> tuple[Arm, Any]:
+    def _round(self, closure: FunctionClosure, bound: Keywords, one: Specialisation) -> tuple[Arm, Any]:
         interpreter = self.interpreter
         module = interpreter.module
         graph = module.add_graph(module.unique_graph_name(legal_name(closure.code.name)), parent=one.parent)
@@ -250,7 +251,7 @@ class RecursiveCalls:
                 outputs += spec.lower(join, held, arm.store) if is_there else spec.absent(join)
             arm.graph.set_output(arm.emitter.tuple(outputs))
 
-    def call_graph(self, one: Specialisation, bound: dict[str, AbstractValue]) -> AbstractValue:
+    def call_graph(self, one: Specialisation, bound: Keywords) -> AbstractValue:
         """A call of a function that is a graph."""
         interpreter = self.interpreter
         emitter, store = interpreter.emitter, interpreter.store
@@ -281,7 +282,7 @@ class RecursiveCalls:
         self._note_arguments(value, bound)
         return value
 
-    def _refuse_shared_arguments(self, one: Specialisation, bound: dict[str, AbstractValue]) -> None:
+    def _refuse_shared_arguments(self, one: Specialisation, bound: Keywords) -> None:
         """Refuse arguments that share elements with an array that the function changes: they are passed as they are."""
         for array in self._arrays(bound.values()):
             if any(isinstance(key, Array) and self.interpreter.aliases.share(key, array) for key in one.written):
@@ -290,7 +291,7 @@ class RecursiveCalls:
                     hint="copy() it first",
                 )
 
-    def _note_arguments(self, value: AbstractValue, bound: dict[str, AbstractValue]) -> None:
+    def _note_arguments(self, value: AbstractValue, bound: Keywords) -> None:
         """Note of the arrays of a result that are an argument, or a view of one, that they may be any of them."""
         for array in self._arrays([value]):
             if array.memory in self.interpreter.protected:

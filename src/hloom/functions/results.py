@@ -111,8 +111,7 @@ class Templates:
         """What a part of the result is made of; raises Unsupported for what cannot leave the program."""
         interpreter = self.interpreter
         if isinstance(value, Array):
-            current = interpreter.current(value)
-            assert isinstance(current, Array)
+            current = interpreter.now(value)
             self.outputs.append(current.node)
             return Result(len(self.outputs) - 1, current.weak)
         if isinstance(value, Const):

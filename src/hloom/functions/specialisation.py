@@ -31,6 +31,7 @@ from hloom.functions.values import (
     ErrorSite,
     Fields,
     FunctionClosure,
+    Keywords,
     Method,
     PartialCall,
     Ref,
@@ -117,7 +118,7 @@ class Specialisations:
         self.rows: dict[Any, Row] = {}
         self._open: list[tuple[frozenset[Any], list[bool]]] = []
 
-    def call(self, closure: FunctionClosure, bound: dict[str, AbstractValue]) -> tuple[Row | None, Any]:
+    def call(self, closure: FunctionClosure, bound: Keywords) -> tuple[Row | None, Any]:
         """The row of a call, None where it cannot be shared, and its value, None where there is no graph for it yet."""
         if closure.code.name in ("__init__", "__post_init__") or closure.code.declared_nonlocal:
             return None, None
@@ -158,8 +159,7 @@ class Specialisations:
         if isinstance(value, Array):
             if value.literal is not None:
                 return "constant", id(value.node), value.weak
-            current = interpreter.current(value)
-            assert isinstance(current, Array)
+            current = interpreter.now(value)
             leaves.append(current)
             return "array", current.type, current.weak, layout_of(current)
         if isinstance(value, Const):
@@ -202,9 +202,7 @@ class Specialisations:
 
     # Graphs
 
-    def make(
-        self, row: Row, closure: FunctionClosure, bound: dict[str, AbstractValue], exact: Any
-    ) -> SharedGraph | None:
+    def make(self, row: Row, closure: FunctionClosure, bound: Keywords, exact: Any) -> SharedGraph | None:
         """Interpret a function into a graph of its own; None where it has to be interpreted at every call.
 
         Raises RecursionMet where the function turns out to call itself.
@@ -300,7 +298,7 @@ class Specialisations:
 
     # Calls
 
-    def emit(self, shared: SharedGraph, bound: dict[str, AbstractValue]) -> AbstractValue:
+    def emit(self, shared: SharedGraph, bound: Keywords) -> AbstractValue:
         """A call of a graph."""
         leaves: list[Array] = []
         for value in bound.values():
@@ -389,8 +387,7 @@ class _Result:
         raise NotShareable
 
     def _array(self, value: Array, outputs: list[Node]) -> Any:
-        current = self.interpreter.current(value)
-        assert isinstance(current, Array)
+        current = self.interpreter.now(value)
         elements = current.literal
         if current.dims and (
             current in self.seen

@@ -64,6 +64,16 @@ class _Block:
     stores: dict[_Register, Node] = field(default_factory=dict)
 
 
+@dataclass(eq=False)
+class _Finished:
+    """How a block ends: the block that follows, None after a return; for a call, what the call pushes and saves."""
+
+    block: _Block
+    target: int | Node | None
+    pushes: int | None = None
+    saves: dict[_Register, Node] = field(default_factory=dict)
+
+
 class StackMachine:
     """The loop for one cycle of functions."""
 
@@ -171,7 +181,7 @@ class StackMachine:
         block, leaves = self._region(graph, block, function)
         for register, leaf in zip(function.results, leaves, strict=True):
             block.stores[register] = leaf
-        self._end(block, None, is_return=True)
+        self.finished[block.number] = _Finished(block, None)
 
     def _suspends(self, node: Node) -> bool:
         return any(called in self.members for called in node.called_graphs)
@@ -282,7 +292,7 @@ class StackMachine:
             saves = {register: self._load(register, block) for register in function.taken if register.use == "local"}
         for register, leaf in zip(called.parameters, leaves, strict=True):
             block.stores[register] = leaf
-        self._end(block, called.entry, pushes=following, saves=saves, function=function)
+        self.finished[block.number] = _Finished(block, called.entry, following, saves)
         after = self._open(following, function)
         after_values = [self._load(register, after) for register in called.results]
         after.values[node] = after_values if isinstance(node.type, TupleType) else after_values[0]
@@ -308,7 +318,7 @@ class StackMachine:
             for position, number in enumerate(numbers[:-1]):
                 is_it = emitter.compare("EQ", predicate, emitter.constant(position, S32))
                 target = emitter.select(is_it, emitter.constant(number, S32), target)
-        self._end(block, target)
+        self.finished[block.number] = _Finished(block, target)
         joined = self._reserve()
         home = self._home(node, function)
         for branch, number, registers in zip(branches, numbers, given, strict=True):
@@ -316,7 +326,7 @@ class StackMachine:
             inner, leaves = self._region(branch, self._open(number, function), function)
             for register, leaf in zip(home, leaves, strict=True):
                 inner.stores[register] = leaf
-            self._end(inner, joined)
+            self.finished[inner.number] = _Finished(inner, joined)
         return self._open(joined, function)
 
     def _while(self, node: Node, block: _Block, function: _Function) -> _Block:
@@ -325,33 +335,21 @@ class StackMachine:
         for register, leaf in zip(home, self._leaf_values(node.operands[0], block), strict=True):
             block.stores[register] = leaf
         head = self._reserve()
-        self._end(block, head)
+        self.finished[block.number] = _Finished(block, head)
         state = {condition.parameters[0]: home, body.parameters[0]: home}  # not their graphs' to release
         self.homes.update(state)
         inner, (truth,) = self._region(condition, self._open(head, function), function)
         start, after = self._reserve(), self._reserve()
         emitter = inner.emitter
         target = emitter.select(truth, emitter.constant(start, S32), emitter.constant(after, S32))
-        self._end(inner, target)
+        self.finished[inner.number] = _Finished(inner, target)
         last, leaves = self._region(body, self._open(start, function), function)
         for register, leaf in zip(home, leaves, strict=True):
             last.stores[register] = leaf
-        self._end(last, head)
+        self.finished[last.number] = _Finished(last, head)
         for parameter in state:
             del self.homes[parameter]
         return self._open(after, function)
-
-    def _end(
-        self,
-        block: _Block,
-        target: int | Node | None,
-        *,
-        pushes: int | None = None,
-        saves: dict[_Register, Node] | None = None,
-        function: _Function | None = None,
-        is_return: bool = False,
-    ) -> None:
-        self.finished[block.number] = _Finished(block, target, pushes, saves or {}, is_return)
 
     # The loop
 
@@ -511,47 +509,24 @@ class StackMachine:
         mapping: dict[Any, Any] = {load: incoming[register] for register, load in block.loads.items()}
         graph.copy_nodes([node for node in block.graph.nodes if not isinstance(node, Parameter)], mapping)
 
-        def moved(node: Node) -> Node:
-            return mapping[node]
-
-        outgoing = {**incoming, **{register: moved(value) for register, value in block.stores.items()}}
-        pushed = emitter.constant(0, S32)
-        return_to = emitter.constant(0, S32)
-        if finished.is_return:
+        outgoing = {**incoming, **{register: mapping[value] for register, value in block.stores.items()}}
+        pushed = return_to = emitter.constant(0, S32)
+        if finished.target is None:
             at_bottom = emitter.compare("EQ", depth, emitter.constant(0, S32))
             target = emitter.select(at_bottom, emitter.constant(HALT, S32), back)
-            pushed = emitter.constant(-1, S32)
-        elif finished.pushes is not None:
-            target = emitter.constant(finished.target, S32)
-            pushed = emitter.constant(1, S32)
-            return_to = emitter.constant(finished.pushes, S32)
+            pushed = emitter.select(at_bottom, emitter.constant(0, S32), emitter.constant(-1, S32))
         elif isinstance(finished.target, int):
             target = emitter.constant(finished.target, S32)
         else:
-            assert finished.target is not None
-            target = moved(finished.target)
-        to_save = [
-            moved(finished.saves[register]) if register in finished.saves else incoming[register] for register in saved
-        ]
-        if finished.is_return:
-            pushed = emitter.select(
-                emitter.compare("EQ", depth, emitter.constant(0, S32)), emitter.constant(0, S32), pushed
-            )
+            target = mapping[finished.target]
+        if finished.pushes is not None:
+            pushed, return_to = emitter.constant(1, S32), emitter.constant(finished.pushes, S32)
+        saves = finished.saves
+        to_save = [mapping[saves[register]] if register in saves else incoming[register] for register in saved]
         graph.set_output(
             emitter.tuple([target, pushed, return_to, *(outgoing[register] for register in self.registers), *to_save])
         )
         return graph
-
-
-@dataclass(eq=False)
-class _Finished:
-    """How a block ends."""
-
-    block: _Block
-    target: int | Node | None
-    pushes: int | None
-    saves: dict[_Register, Node]
-    is_return: bool
 
 
 def leaves_of(value_type: Type | None) -> list[Type]:

@@ -6,7 +6,7 @@ objects are cells of the store, so that aliases see each other's changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
@@ -300,7 +300,7 @@ class PartialCall(AbstractValue):
     made_of = ("function", "arguments", "keywords")
     function: AbstractValue
     arguments: tuple[AbstractValue, ...]
-    keywords: dict[str, AbstractValue]
+    keywords: Keywords
 
     def __repr__(self) -> str:
         return f"partial {self.function!r}"
@@ -401,6 +401,10 @@ class ConflictingValue(AbstractValue):
     reason: str
     location: Location | None = None
     """Where the paths meet."""
+
+
+Arguments = Sequence[AbstractValue]
+Keywords = dict[str, AbstractValue]
 
 
 def described(value: AbstractValue) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,10 +55,30 @@ class ViewMap:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class IndexMap(ViewMap):
-    """`owner[parts]`: numbers, slices, `None` and `...`; a number may be one that only the run knows."""
+class NumberedMap(ViewMap):
+    """A map with numbers, any of which may be known by the run only."""
 
     parts: tuple[Any, ...]
+
+    def opened(self, interpreter: Interpreter) -> ViewMap:
+        is_inner = [isinstance(part, Array) and not interpreter.is_visible(part.node) for part in self.parts]
+        parts = zip(self.parts, is_inner, strict=True)
+        return replace(self, parts=tuple(MOVING if is_moving else part for part, is_moving in parts))
+
+    def moving(self) -> int:
+        return sum(1 for part in self.parts if part is MOVING)
+
+    def numbers(self, template: ViewMap) -> tuple[Any, ...]:
+        assert isinstance(template, NumberedMap)
+        return tuple(a for a, b in zip(self.parts, template.parts, strict=True) if b is MOVING)
+
+    def moved(self, numbers: Iterator[Array]) -> ViewMap:
+        return replace(self, parts=tuple(next(numbers) if part is MOVING else part for part in self.parts))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class IndexMap(NumberedMap):
+    """`owner[parts]`: numbers, slices, `None` and `...`."""
 
     def read(self, interpreter: Interpreter, owner: Array) -> Array:
         return interpreter.library.subscript(owner, self.parts)
@@ -85,25 +105,6 @@ class IndexMap(ViewMap):
         """Whether it takes a row, or a row of a row."""
         return all(map(_is_number, self.parts))
 
-    def opened(self, interpreter: Interpreter) -> ViewMap:
-        return IndexMap(_opened(interpreter, self.parts))
-
-    def moving(self) -> int:
-        return sum(1 for part in self.parts if part is MOVING)
-
-    def numbers(self, template: ViewMap) -> tuple[Any, ...]:
-        assert isinstance(template, IndexMap)
-        return tuple(a for a, b in zip(self.parts, template.parts, strict=True) if b is MOVING)
-
-    def moved(self, numbers: Iterator[Array]) -> ViewMap:
-        return IndexMap(tuple(next(numbers) if part is MOVING else part for part in self.parts))
-
-
-def _opened(interpreter: Interpreter, parts: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(
-        MOVING if isinstance(part, Array) and not interpreter.is_visible(part.node) else part for part in parts
-    )
-
 
 def _is_number(part: Any) -> bool:
     return part is MOVING or isinstance(part, (Array, int, np.integer))
@@ -114,40 +115,24 @@ def _is_known(part: Any) -> bool:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class WindowMap(ViewMap):
-    """A part of known size that begins where only the run knows: one number for each dimension."""
+class WindowMap(NumberedMap):
+    """A part of known size that begins where only the run knows: its parts are where, in each dimension."""
 
-    starts: tuple[Any, ...]
     sizes: tuple[int, ...]
 
     def read(self, interpreter: Interpreter, owner: Array) -> Array:
-        starts = [start.node for start in self.starts]
+        starts = [start.node for start in self.parts]
         return Array(interpreter.emitter.op("dynamic-slice", owner.node, *starts, dynamic_slice_sizes=self.sizes))
 
     def write(self, interpreter: Interpreter, owner: Array, value: Array) -> Array:
-        starts = [start.node for start in self.starts]
+        starts = [start.node for start in self.parts]
         return Array(interpreter.emitter.op("dynamic-update-slice", owner.node, value.node, *starts))
 
     def joined(self, other: ViewMap) -> ViewMap | None:
-        if self is other:
-            return self
         if not isinstance(other, WindowMap) or self.sizes != other.sizes:
             return None
-        rows = zip(self.starts, other.starts, strict=True)
-        return WindowMap(tuple(a if a is b else MOVING for a, b in rows), self.sizes)
-
-    def opened(self, interpreter: Interpreter) -> ViewMap:
-        return WindowMap(_opened(interpreter, self.starts), self.sizes)
-
-    def moving(self) -> int:
-        return sum(1 for part in self.starts if part is MOVING)
-
-    def numbers(self, template: ViewMap) -> tuple[Any, ...]:
-        assert isinstance(template, WindowMap)
-        return tuple(a for a, b in zip(self.starts, template.starts, strict=True) if b is MOVING)
-
-    def moved(self, numbers: Iterator[Array]) -> ViewMap:
-        return WindowMap(tuple(next(numbers) if part is MOVING else part for part in self.starts), self.sizes)
+        rows = zip(self.parts, other.parts, strict=True)
+        return self if self is other else WindowMap(tuple(a if a is b else MOVING for a, b in rows), self.sizes)
 
 
 @dataclass(frozen=True, slots=True)

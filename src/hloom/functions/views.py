@@ -91,9 +91,7 @@ class Views:
         if array in interpreter.protected:
             interpreter.protected[memory] = interpreter.protected[array]
         inverse = Tuple(tuple(Const(order.index(axis)) for axis in range(len(order))))
-        made = interpreter.library.call(np.transpose, [memory, inverse], {})
-        assert isinstance(made, Array)
-        return made
+        return interpreter.numbers.array(interpreter.library.call(np.transpose, [memory, inverse], {}))
 
     def laid_out(self, array: Array, layout: MemoryLayout) -> Array:
         """A new array that is laid out in memory in a certain way."""
@@ -110,8 +108,7 @@ class Views:
                 pushed = view.map.pushed(self.interpreter, index) if isinstance(view.map, CallMap) else None
             if pushed is None:
                 break
-            owner = self.interpreter.current(view.owner)
-            assert isinstance(owner, Array)
+            owner = self.interpreter.now(view.owner)
             array, index, view = owner, pushed, owner.identity.view
         return array, index
 
@@ -127,8 +124,7 @@ class Views:
         """The elements of a view as they are now."""
         view = array.view
         assert view is not None
-        owner = self.interpreter.current(view.owner)
-        assert isinstance(owner, Array)
+        owner = self.interpreter.now(view.owner)
         return self._reading(array, view, owner)
 
     def unchecked(self, array: Array) -> Array:
@@ -155,12 +151,10 @@ class Views:
             interpreter.aliases.changed(array)
             return
         owner = array.view.owner
-        now = interpreter.current(owner)
-        assert isinstance(now, Array)
+        now = interpreter.now(owner)
         self.change(owner, array.view.map.write(interpreter, now, elements))
         elements.root = array
-        after = interpreter.current(owner)
-        assert isinstance(after, Array)
+        after = interpreter.now(owner)
         array.view.readings[after] = elements
 
     def check_changeable(self, array: Array, doing: str) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hloom.functions.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords, row
+from hloom.functions.builtin_functions.table import BUILTINS, Handler, row
 from hloom.functions.iterators import is_iterator
 from hloom.functions.prelude import all_true, any_true, power_modulo, round_beyond, round_integer, sum_from
 from hloom.functions.values import (
@@ -17,8 +16,10 @@ from hloom.functions.values import (
     PREDICATE,
     TRUE,
     AbstractValue,
+    Arguments,
     Array,
     Const,
+    Keywords,
     Ref,
     Series,
     Tuple,
@@ -254,7 +255,7 @@ for _function, _symbols in ((np.remainder, ("%",)), (np.floor_divide, ("//",)), 
     BUILTINS[_function] = _numpy_division(_function, _symbols)
 
 
-def _spread(interpreter: Interpreter, arguments: Sequence[AbstractValue]) -> list[AbstractValue]:
+def _spread(interpreter: Interpreter, arguments: Arguments) -> list[AbstractValue]:
     return list(interpreter.iterators.items(arguments[0])) if len(arguments) == 1 else list(arguments)
 
 

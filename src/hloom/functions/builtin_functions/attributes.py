@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hloom.functions.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords, row
+from hloom.functions.builtin_functions.table import BUILTINS, Handler, row
 from hloom.functions.container_classes import is_mapping
 from hloom.functions.values import (
     NONE,
     AbstractValue,
+    Arguments,
     Array,
     Const,
     Derived,
     FunctionClosure,
+    Keywords,
     MessageText,
     Method,
     PartialCall,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hloom.functions.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords, by_prelude, row
+from hloom.functions.builtin_functions.table import BUILTINS, Handler, by_prelude, row
 from hloom.functions.prelude import isclose, polar, rect
-from hloom.functions.values import AbstractValue, Array, Const, described
+from hloom.functions.values import AbstractValue, Arguments, Array, Const, Keywords, described
 
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
@@ -111,8 +111,7 @@ def _handler(name: str, function: ComplexFunction) -> Handler:
         if function.outside is not None:
             inside = emitter.elementwise("not", function.outside(emitter, *parts))
             interpreter.check(inside, ValueError, "math domain error")
-        made = interpreter.library.call(getattr(np, function.numpy), [Array(node)], {})
-        assert isinstance(made, Array)
+        made = interpreter.numbers.array(interpreter.library.call(getattr(np, function.numpy), [Array(node)], {}))
         if function.overflows:
             fits = emitter.elementwise("not", _any(emitter, _infinite, made.node))
             unbounded = emitter.elementwise("not", interpreter.numbers.is_finite(node))

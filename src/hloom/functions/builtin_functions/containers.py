@@ -11,16 +11,18 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from hloom.functions.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords, row
+from hloom.functions.builtin_functions.table import BUILTINS, Handler, row
 from hloom.functions.container_classes import class_with_option, is_dict, option_of, plain_class
 from hloom.functions.values import (
     FALSE,
     NONE,
     AbstractValue,
+    Arguments,
     Array,
     Const,
     Fields,
     FunctionClosure,
+    Keywords,
     Parent,
     PartialCall,
     Ref,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hloom.functions.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords, row
+from hloom.functions.builtin_functions.table import BUILTINS, Handler, row
 from hloom.functions.container_classes import is_object
 from hloom.functions.iterator_rules import NOTHING
 from hloom.functions.iterators import is_iterator, is_view
@@ -18,8 +18,10 @@ from hloom.functions.values import (
     PREDICATE,
     TRUE,
     AbstractValue,
+    Arguments,
     Array,
     Const,
+    Keywords,
     Ref,
     Series,
     Tuple,

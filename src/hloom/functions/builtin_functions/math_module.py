@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hloom.functions.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords, by_prelude, row
+from hloom.functions.builtin_functions.table import BUILTINS, Handler, by_prelude, row
 from hloom.functions.prelude import MATH_PRELUDE
-from hloom.functions.values import PREDICATE, AbstractValue, Array, Const, described
+from hloom.functions.values import PREDICATE, AbstractValue, Arguments, Array, Const, Keywords, described
 from hloom.ir import TensorType
 
 if TYPE_CHECKING:
@@ -24,8 +24,9 @@ def _math(name: str, opcode: str | None, check: Callable[[Interpreter, Any], Non
             check(interpreter, nodes)
         if opcode is not None:
             return Array(interpreter.emitter.elementwise(opcode, *nodes), True)
-        made = interpreter.library.call(getattr(np, _NUMPY_NAMES.get(name, name)), [Array(node) for node in nodes], {})
-        assert isinstance(made, Array)
+        made = interpreter.numbers.array(
+            interpreter.library.call(getattr(np, _NUMPY_NAMES.get(name, name)), [Array(node) for node in nodes], {})
+        )
         return Array(interpreter.numbers.convert(made.node, interpreter.numbers.of_python[float]), True)
 
     return apply
@@ -108,8 +109,7 @@ def _special(name: str) -> Handler:
         is_gamma = name in ("gamma", "lgamma")
         if is_gamma:
             _check_pole(interpreter, given, name)
-        made = interpreter.library.call(getattr(math, name), [Array(given)], {})
-        assert isinstance(made, Array)
+        made = interpreter.numbers.array(interpreter.library.call(getattr(math, name), [Array(given)], {}))
         if is_gamma:
             _check_overflow(interpreter, made.node, given)
         return Array(made.node, True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hloom.functions.builtin_functions.containers import counts_of, pairs_of, sort
-from hloom.functions.builtin_functions.table import Arguments, Keywords, check_count, check_method
+from hloom.functions.builtin_functions.table import check_count, check_method
 from hloom.functions.container_classes import option_of, plain_class
 from hloom.functions.iterators import is_iterator
 from hloom.functions.symbols import BINARY_METHODS, COMPARISON_METHODS, UNARY_METHODS
@@ -18,9 +18,11 @@ from hloom.functions.values import (
     NONE,
     TRUE,
     AbstractValue,
+    Arguments,
     Array,
     Const,
     Fields,
+    Keywords,
     MessageText,
     Method,
     Ref,

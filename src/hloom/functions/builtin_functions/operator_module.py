@@ -7,11 +7,21 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hloom.functions.builtin_functions.arithmetic import absolute
-from hloom.functions.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords, row
+from hloom.functions.builtin_functions.table import BUILTINS, Handler, row
 from hloom.functions.operators import Operators
 from hloom.functions.prelude import attribute_of, called_method, item_of
 from hloom.functions.symbols import BINARY, BINARY_METHODS, COMPARISONS, UNARY
-from hloom.functions.values import NONE, PREDICATE, AbstractValue, Array, PartialCall, Tuple, described
+from hloom.functions.values import (
+    NONE,
+    PREDICATE,
+    AbstractValue,
+    Arguments,
+    Array,
+    Keywords,
+    PartialCall,
+    Tuple,
+    described,
+)
 
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter

@@ -10,13 +10,11 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from hloom.functions.values import AbstractValue
+from hloom.functions.values import AbstractValue, Arguments, Keywords
 
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
 
-Arguments = Sequence[AbstractValue]
-Keywords = dict[str, AbstractValue]
 Handler = Callable[["Interpreter", Arguments, Keywords], AbstractValue]
 BUILTINS: dict[Any, Handler] = {}
 

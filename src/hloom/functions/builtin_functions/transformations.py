@@ -5,15 +5,14 @@ Arrays of jax cannot be changed, those of NumPy can.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hloom.functions import gradients
 from hloom.functions.builtin_functions.containers import identity
-from hloom.functions.builtin_functions.table import BUILTINS, Arguments, Handler, Keywords, row
+from hloom.functions.builtin_functions.table import BUILTINS, Handler, row
 from hloom.functions.container_classes import is_collection
 from hloom.functions.prelude import of_jax, of_numpy
-from hloom.functions.values import FALSE, AbstractValue, Array, Const, Derived, Tuple
+from hloom.functions.values import FALSE, AbstractValue, Arguments, Array, Const, Derived, Keywords, Tuple
 
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
@@ -49,7 +48,7 @@ BUILTINS["grad"], BUILTINS["value_and_grad"] = _derivative("grad"), _derivative(
 def call_derived_outside(
     interpreter: Interpreter,
     derived: tuple[str, Any, dict[str, Any]],
-    given: Sequence[AbstractValue],
+    given: Arguments,
     named: dict[str, AbstractValue],
 ) -> AbstractValue:
     """A call of what `hloom.grad` and the like made outside of the program."""
