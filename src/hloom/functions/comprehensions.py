@@ -7,11 +7,23 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hloom.functions.code import Code, nested_code
-from hloom.functions.values import UNBOUND, AbstractValue, Const, Fields, FunctionClosure, Scope
+from hloom.functions.iterator_rules import decided, inner_scope
+from hloom.functions.values import AbstractValue, Const, Fields, FunctionClosure
 
 if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
 
+EXTREME = """def {name}(hloom_source):
+    hloom_first = True
+    for hloom_item in ():
+        hloom_value = hloom_element
+        if hloom_first or hloom_value {sign} hloom_best:
+            hloom_best = hloom_value
+        hloom_first = False
+    if hloom_first:
+        raise ValueError("{name}() arg is an empty sequence")
+    return hloom_best
+"""
 FOLDS = {
     sum: """def sum(hloom_source):
     hloom_total = 0
@@ -25,28 +37,8 @@ FOLDS = {
             return True
     return False
 """,
-    max: """def max(hloom_source):
-    hloom_first = True
-    for hloom_item in ():
-        hloom_value = hloom_element
-        if hloom_first or hloom_value > hloom_best:
-            hloom_best = hloom_value
-        hloom_first = False
-    if hloom_first:
-        raise ValueError("max() arg is an empty sequence")
-    return hloom_best
-""",
-    min: """def min(hloom_source):
-    hloom_first = True
-    for hloom_item in ():
-        hloom_value = hloom_element
-        if hloom_first or hloom_value < hloom_best:
-            hloom_best = hloom_value
-        hloom_first = False
-    if hloom_first:
-        raise ValueError("min() arg is an empty sequence")
-    return hloom_best
-""",
+    max: EXTREME.format(name="max", sign=">"),
+    min: EXTREME.format(name="min", sign="<"),
     all: """def all(hloom_source):
     for hloom_item in ():
         if not hloom_element:
@@ -109,13 +101,8 @@ class Comprehensions:
         """Run what a comprehension yields once per round, in a scope of its own; lengths are known now."""
         interpreter = self.interpreter
         frame = interpreter.here
-        names = {
-            part.id for generator in generators for part in ast.walk(generator.target) if isinstance(part, ast.Name)
-        }
         first = interpreter.consumed(generators[0].iter)
-        scope = Scope(frame.code, frame.scope, names)
-        for variable in scope.variables.values():
-            interpreter.store.set(variable, UNBOUND)
+        scope = inner_scope(interpreter, generators)
         before, frame.scope = frame.scope, scope
         try:
             self._rounds(generators, 0, first, emit)
@@ -129,7 +116,8 @@ class Comprehensions:
         generator = generators[depth]
         for item in interpreter.iterators.items(source):
             interpreter.assign(generator.target, item)
-            if not all(self._keeps(condition) for condition in generator.ifs):
+            tests = map(interpreter.evaluate, generator.ifs)
+            if not all(decided(interpreter, test, "which elements a comprehension keeps") for test in tests):
                 continue
             if depth + 1 == len(generators):
                 emit()
@@ -165,13 +153,3 @@ class Comprehensions:
         if held is None:
             held = self._folds[node] = nested_code(template, frame.code.filename)
         return interpreter.calls.call(FunctionClosure(held, frame.scope, (), {}), arguments, {})
-
-    def _keeps(self, condition: ast.expr) -> bool:
-        interpreter = self.interpreter
-        truth = interpreter.operators.truth(interpreter.evaluate(condition))
-        if not isinstance(truth, bool):
-            interpreter.refuse(
-                "which elements a comprehension keeps must be known when the program is compiled",
-                hint="the length of the result would depend on data: use numpy.where, or a sum of products",
-            )
-        return truth

@@ -371,10 +371,8 @@ def _generator(interpreter: Interpreter, owner: Ref, state: State) -> AbstractVa
                 sources.pop()
                 continue
             interpreter.assign(row.target, item)
-            if not all(
-                decided(interpreter, interpreter.evaluate(test), "which items a generator expression yields")
-                for test in row.ifs
-            ):
+            what = "which items a generator expression yields"
+            if not all(decided(interpreter, interpreter.evaluate(test), what) for test in row.ifs):
                 continue
             if len(sources) == len(rows):
                 iterators.save(owner, code, *sources)

@@ -14,17 +14,15 @@ from types import GeneratorType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from hloom.functions.container_classes import is_container, is_mapping, plain_class
-from hloom.functions.iterator_rules import STEPS, GeneratorCode, unequal_lengths
+from hloom.functions.iterator_rules import STEPS, GeneratorCode, inner_scope, unequal_lengths
 from hloom.functions.values import (
     ITERATOR,
-    UNBOUND,
     AbstractValue,
     Array,
     ConflictingValue,
     Const,
     Fields,
     Ref,
-    Scope,
     Series,
     Tuple,
     ValueChoice,
@@ -324,12 +322,8 @@ class Iterators:
 
     def generator(self, node: ast.GeneratorExp, source: AbstractValue) -> Ref:
         """A generator expression: it reads names when an item is asked for, but goes over its first source from now."""
-        frame = self.interpreter.here
-        names = {part.id for row in node.generators for part in ast.walk(row.target) if isinstance(part, ast.Name)}
-        scope = Scope(frame.code, frame.scope, names)
-        for variable in scope.variables.values():
-            self.interpreter.store.set(variable, UNBOUND)
-        held = Const(GeneratorCode(node, frame.code, scope))
+        scope = inner_scope(self.interpreter, node.generators)
+        held = Const(GeneratorCode(node, self.interpreter.here.code, scope))
         return self.new(GeneratorType, "generator", held, self.iterator(source))
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import operator
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -87,15 +87,15 @@ class Operators:
         if symbol == "*" and (_is_text(left) or _is_text(right)):
             interpreter.static(right if _is_text(left) else left, "how often a text is repeated")
         if symbol == "@" and not any(isinstance(value, Array) and value.dims for value in (left, right)):
-            interpreter.raise_error(
-                TypeError, f"unsupported operand types for @: {described(left)} and {described(right)}"
-            )
+            self._unsupported(symbol, left, right)
         for value in (left, right):
             if not isinstance(value, Array) and not is_number(value):
-                interpreter.raise_error(
-                    TypeError, f"unsupported operand types for {symbol}: {described(left)} and {described(right)}"
-                )
+                self._unsupported(symbol, left, right)
         return _laid_out(interpreter.numbers.binary(symbol, left, right), left, right)
+
+    def _unsupported(self, symbol: str, left: AbstractValue, right: AbstractValue) -> NoReturn:
+        message = f"unsupported operand types for {symbol}: {described(left)} and {described(right)}"
+        self.interpreter.raise_error(TypeError, message)
 
     def augmented(self, symbol: str, left: AbstractValue, right: AbstractValue) -> AbstractValue:
         """`left symbol= right`: lists are changed where they are."""
@@ -204,9 +204,7 @@ class Operators:
                 made = interpreter.library.as_array(sequence)
                 pair = (left, made) if sequence is right else (made, right)
                 return self.binary(symbol, *pair)
-        interpreter.raise_error(
-            TypeError, f"unsupported operand types for {symbol}: {described(left)} and {described(right)}"
-        )
+        self._unsupported(symbol, left, right)
 
     def _set(self, value: AbstractValue) -> Any:
         """The set that a view of a dict is to an operator of sets, which must be known now; else what it is."""
