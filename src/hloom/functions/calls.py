@@ -83,7 +83,7 @@ class Calls:
         return self.interpreter.iterators.owned(self.temporary(function, arguments, keywords))
 
     def temporary(self, function: AbstractValue, arguments: Arguments, keywords: Keywords) -> AbstractValue:
-        """The same for what is gone over at once: what `zip()` and the like give is a series, not yet an object."""
+        """The same for a value that is iterated over at once: the result of `zip()` stays a series, no object yet."""
         interpreter = self.interpreter
         interpreter.step()
         arguments = [interpreter.current(value) for value in arguments]

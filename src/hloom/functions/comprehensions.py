@@ -46,7 +46,7 @@ FOLDS = {
     return True
 """,
 }
-"""What folds a generator expression, as the function that Python runs."""
+"""Functions that fold a generator expression, as the loops that they are; `fold` fills in the loop."""
 FIRST = {
     1: """def next(hloom_source):
     for hloom_item in ():

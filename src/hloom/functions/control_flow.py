@@ -119,7 +119,7 @@ class Control:
         return self.merge(tag, arms, has_value=True)
 
     def narrowed(self, test: ast.expr, truth: bool) -> None:
-        """Note what a test that is true (or false) says of a name: `x is None`, `x is not None`, `not`, `and`, `or`."""
+        """Narrow a variable by a test that is true (or false): `x is None`, `x is not None`, `not`, `and`, `or`."""
         interpreter = self.interpreter
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             self.narrowed(test.operand, not truth)
@@ -142,7 +142,7 @@ class Control:
                     interpreter.store.set(variable, made)
 
     def choices(self, choice: ValueChoice, use: Callable[[AbstractValue], Any]) -> Any:
-        """What one of several values is used for."""
+        """The result of using one of several values, whichever the run chooses."""
         return self.switch(choice.tag.node, [lambda option=option: use(option) for option in choice.options])
 
     def if_normal(self, tag: Any, body: Callable[[], None]) -> None:
@@ -244,7 +244,7 @@ class Control:
         return list(spec.lower(join, held, arm.store))
 
     def conflict(self, key: Any, arms: Sequence[Any], problem: NoCommonType) -> JoinSpec:
-        """Values of no common type: an error where they are used."""
+        """A variable whose values have no common type: an error only if it is used."""
         name = f" of '{key.name}'" if isinstance(key, Variable) and key.name.isidentifier() else ""
         lines = list(dict.fromkeys(line for arm in arms if (line := arm.store.line(key)) is not None))
         where = f" (bound at {' and '.join(lines)})" if lines else ""

@@ -45,7 +45,7 @@ CONSUMERS: tuple[Any, ...] = (
     list, tuple, set, frozenset, dict, sum, min, max, any, all, sorted, zip, enumerate, map, filter, iter, next,
     math.prod, math.fsum, functools.reduce, Counter, OrderedDict, deque,
 )  # fmt: skip
-"""The functions, besides those of itertools, that go over their arguments; a set of them takes pyright minutes."""
+"""The functions besides those of itertools that iterate over their arguments (pyright needs minutes for a set)."""
 
 
 def _is_consumer(function: Any) -> bool:

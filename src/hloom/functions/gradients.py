@@ -470,7 +470,7 @@ def _leaves(interpreter: Interpreter, value: AbstractValue) -> list[Any]:
 
 
 def _direction(interpreter: Interpreter, held: Any, wanted: TensorType, what: str) -> Node:
-    """A tangent or cotangent as an array of the type of what it belongs to."""
+    """A tangent or cotangent, converted to the type of the value that it belongs to."""
     if held is None:
         interpreter.raise_error(TypeError, f"the {what} of type {wanted} is None: give zeros")
     dims = held.dims if isinstance(held, Array) else ()

@@ -386,7 +386,7 @@ class Indexing:
         return None
 
     def _given(self, owner: Array, value: AbstractValue) -> Array:
-        """What is assigned to elements of an array, in its type."""
+        """The assigned value, converted to the array's type."""
         interpreter = self.interpreter
         given = interpreter.numbers.array(
             value if isinstance(value, (Array, Const)) else interpreter.library.as_array(value)

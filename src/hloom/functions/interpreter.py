@@ -203,7 +203,7 @@ class Interpreter:
         self.store.set(self.error, Array(made))
 
     def merge_error(self, number: Node) -> None:
-        """Take over the number of an error, zero where there is none; what went wrong before counts first."""
+        """Record the number of an error, zero for none; the first error of a run wins."""
         emitter = self.emitter
         current = self.store.get(self.error)
         if not isinstance(current, Const):
@@ -212,7 +212,7 @@ class Interpreter:
         self.store.set(self.error, Array(number))
 
     def raise_error(self, exception: type[BaseException], message: str) -> NoReturn:
-        """Raise, where the program runs: this path ends."""
+        """Let the program raise an error here; this path of control flow ends."""
         self.merge_error(self.emitter.constant(self._site(exception, message), S32))
         raise PathEnds
 
@@ -235,7 +235,7 @@ class Interpreter:
         return self.errors.index(OVERFLOW) + 1
 
     def step(self) -> None:
-        """Count work, so that what does not end is refused."""
+        """Count work, so that programs that never stop compiling are refused."""
         self.steps += 1
         if self.steps > MAX_STEPS:
             self.refuse(
@@ -353,7 +353,7 @@ class Interpreter:
         return current
 
     def load(self, name: str) -> AbstractValue:
-        """What a name means."""
+        """The value of a name: a variable, a cell of a Python closure, a global or a builtin."""
         assert self.frame is not None
         scope = self.frame.scope
         variable = scope.find(name)
@@ -430,7 +430,7 @@ class Interpreter:
         return Const(held)
 
     def store_below(self, key: Any, value: Any) -> None:
-        """Bind something that was always there: in the lowest layer."""
+        """Bind in the lowest layer of the store: something that existed before the program began."""
         layer = self.store
         while layer.parent is not None:
             layer = layer.parent

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
 
 State = Sequence[Any]
-"""Where only the run knows a part that decides which item is next, it is a `ValueChoice`, and `next` refuses it.
+"""If only the run knows a part that decides which item is next, the part is a `ValueChoice`, which `next` refuses.
 
-For that to be so, counts are tuples: plain numbers of two paths would be joined to a number of the run.
+Counts are therefore kept in tuples: plain numbers from two paths would be joined into one number of the run.
 """
 Step = Callable[["Interpreter", Ref, State], AbstractValue | None]
 STEPS: dict[str, Step] = {}

@@ -249,7 +249,7 @@ class Iterators:
         self.interpreter.change(iterator, Fields(None, (*self.interpreter.contents(iterator).items[:2], *state)))
 
     def finish(self, iterator: Ref) -> None:
-        """An iterator that has no more items never has any again."""
+        """Mark an iterator as used up: it yields nothing again, even if its source grows."""
         held, cls = self.series(iterator), self.interpreter.contents(iterator).items[0]
         if held is None or _is_watched(held[1]):
             self.interpreter.change(iterator, Fields(None, (cls, Const("finished"))))

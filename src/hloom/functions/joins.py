@@ -109,7 +109,7 @@ class Join:
         return spec or self._choice(rows, widen)  # functions that are unlike become alternatives
 
     def _stays(self, value: Any) -> bool:
-        """Whether a value means the same where control flow goes on: its arrays are of a graph around."""
+        """Whether a value can be used as it is after the join: its arrays belong to a graph around it."""
         if isinstance(value, Array):
             return self.interpreter.is_visible(value.node)
         if isinstance(value, Ref):

@@ -174,7 +174,7 @@ class Library:
         return len(shapes) <= 1 and all(isinstance(item, Array) or is_number(item) for item in items)
 
     def _check_finite(self, result: AbstractValue, arrays: Sequence[Array], message: str) -> None:
-        """Where finite matrices give results that are not, NumPy raises."""
+        """Raise LinAlgError, as NumPy does, if finite matrices give results that are not finite."""
         interpreter = self.interpreter
         emitter = interpreter.emitter
 
@@ -545,7 +545,7 @@ class Library:
 
 
 def _fixed(value: AbstractValue) -> AbstractValue:
-    """A result of jax's, whose arrays do not change."""
+    """Mark the arrays of a jax result as immutable."""
     for part in walk(value):
         if isinstance(part, Array):
             part.is_fixed = True

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from hloom.functions.interpreter import Interpreter
 
 MAX_ROUNDS = 12
-"""How often a loop's body is interpreted until its types settle."""
+"""The maximum number of times that a loop's body is interpreted until its types settle."""
 UNROLLED_WORK = 600
 """The maximum number of syntax nodes of a loop of known length that is unrolled by choice."""
 UNROLLED_ROUNDS = 16
@@ -513,7 +513,7 @@ class _Typed:
 
 
 def _replaced(tag: Any, completion: Completion) -> Any:
-    """How statements leave off when one way of leaving has been dealt with."""
+    """The tag after one way of leaving, `break` or `continue`, has been handled."""
     if isinstance(tag, Const):
         return NORMAL if tag.value is completion else tag
     options = tuple(NORMAL if option.value is completion else option for option in tag.options)

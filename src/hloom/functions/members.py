@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 IN_MEMORY = frozenset({"base", "flags", "data", "strides", "ctypes", "flat"})
-"""The attributes of an array that say, or use, how its elements are laid out in memory."""
+"""The attributes of an array that show its layout in memory, which is not part of a program."""
 SET_CHANGES = frozenset(name for name in vars(set) if not hasattr(frozenset, name))
 """The methods that change a set."""
 

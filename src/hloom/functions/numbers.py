@@ -231,7 +231,7 @@ class Numbers:
         self.interpreter.check(emitter.compare("NE", divisor, emitter.like(0, divisor)), ZeroDivisionError, message)
 
     def _check_quotient(self, a: Node, b: Node, element: DType) -> None:
-        """The least integer over -1 does not fit."""
+        """Check for the one quotient that overflows: the smallest integer over -1."""
         emitter = self.emitter
         is_least = emitter.compare("EQ", a, emitter.like(int(np.iinfo(element.numpy).min), a))
         overflows = emitter.elementwise("and", is_least, emitter.compare("EQ", b, emitter.like(-1, b)))
@@ -345,7 +345,7 @@ class Numbers:
         return Array(self.emitter.elementwise("not", value.node), value.weak)
 
     def absolute(self, operand: AbstractValue) -> AbstractValue:
-        """The size of a number."""
+        """`abs(operand)`"""
         value = self.as_number(self.array(operand))
         if value.dtype is PREDICATE or value.dtype.name.startswith("u"):
             return value.copied(self.emitter.graph)

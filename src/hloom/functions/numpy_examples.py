@@ -31,11 +31,11 @@ VIEW_FUNCTIONS = frozenset({
 BY_LAYOUT = frozenset({
     "array", "asarray", "ascontiguousarray", "asfortranarray", "ravel", "require", "reshape", "view",
 })  # fmt: skip
-"""Those that give a view or a copy by how the elements are laid out in memory."""
+"""Functions that give a view or a copy, depending on the layout in memory."""
 BY_OPTION = frozenset({"array", "astype", "nan_to_num", "meshgrid", "diff", "matrix_power", "polyder", "polyint"})
-"""Those that give copies unless an option says otherwise."""
+"""Functions that copy unless an option says otherwise."""
 COPIES = frozenset({"ascontiguousarray", "asfortranarray", "require"})
-"""Those whose results have the elements of their argument in any case."""
+"""Functions whose results always have their argument's elements."""
 NOT_CHANGEABLE = {
     "type": "it is a view of an array of another type",
     "overlap": "several of its elements are one element of the array that it is a view of",

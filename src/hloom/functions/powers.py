@@ -87,7 +87,7 @@ class Powers:
         return Array(made, weak)
 
     def _check_complex_power(self, a: Node, b: Node) -> None:
-        """Zero to a power that is negative or not real: Python raises."""
+        """Raise ZeroDivisionError, as Python does, for zero to a power that is negative or not real."""
         emitter = self.emitter
         real, imaginary = emitter.op("real", b), emitter.op("imag", b)
         zero = emitter.like(0, real)
@@ -155,7 +155,7 @@ class Powers:
         self.numbers.interpreter.check(emitter.elementwise("or", fits, is_least), OverflowError, does_not_fit(element))
 
     def _check_range(self, result: Node, *operands: Node) -> None:
-        """A power of finite numbers that is not finite: Python raises."""
+        """Raise OverflowError, as Python does, if a power of finite numbers is not finite."""
         emitter = self.emitter
         assert isinstance(result.type, TensorType)
         is_complex = result.type.dtype.is_complex
@@ -181,7 +181,7 @@ class Powers:
 
 
 def does_not_fit(element: DType) -> str:
-    """What is said of a number that Python would hold and a type does not."""
+    """The message for a number that fits Python's integers but not the type."""
     return f"the number does not fit {element}"
 
 

@@ -76,10 +76,10 @@ class SharedGraph:
 
 @dataclass(eq=False)
 class Row:
-    """What is known about the calls with one key."""
+    """The calls with one key: how many there were, and the graphs made for them."""
 
     kept: Any
-    """What the key names by identity."""
+    """Keeps alive the objects that the key identifies by `id`, so that no other object gets their number."""
     count: int = 0
     failures: int = 0
     graphs: list[SharedGraph] = field(default_factory=list)

@@ -34,7 +34,7 @@ class _Register:
 class _Function:
     """A function of the cycle: its entry block, and the registers of its parameters and results.
 
-    What the functions of the cycle do not call runs at the bottom of the stack only: nothing overwrites its registers.
+    A function that none of the cycle calls runs only at the bottom of the stack: nothing overwrites its registers.
     """
 
     graph: Graph
@@ -121,7 +121,7 @@ class StackMachine:
     # Registers and blocks
 
     def _register(self, value_type: Type, function: _Function, use: str) -> _Register:
-        """A register that nothing of a function is in; functions share registers, as a call saves those of the caller.
+        """A register that the function does not use yet; functions share them, since a call saves those of the caller.
 
         Results have registers of their own, since they outlive their function, and so have the numbers of errors, which
         are looked at after every step.
@@ -161,7 +161,7 @@ class StackMachine:
         self._kept.setdefault(value.graph, {})[value] = None
 
     def _release(self, values: Sequence[Node], function: _Function) -> None:
-        """Values that nothing needs any more: others may be kept where they were."""
+        """Free the registers of values that are no longer needed."""
         for value in values:
             del self._kept[value.graph][value]
             for register in self.homes.pop(value):

@@ -13,7 +13,7 @@ from hloom.text import Unsupported
 
 
 class Completion(Enum):
-    """How the statements of a function's body left off."""
+    """How a function's body stopped running."""
 
     NORMAL = 0
     BREAK = 1

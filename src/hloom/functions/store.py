@@ -13,7 +13,7 @@ from hloom.ir import DTYPES, Apply, Node, Parameter
 
 MISSING = object()
 ARGUMENT = "argument"
-"""What the parameters of a program are called, with a number behind, until a variable is bound to them."""
+"""The name of a program's parameters, followed by a number, until a variable is bound to them."""
 MOST_NAMED = 16
 """The maximum number of items of a tuple named after its variable."""
 

@@ -72,7 +72,8 @@ def _refilled(part: Any, values: Iterator[Any]) -> Any:
 class Array(AbstractValue):
     """An array, or a number, that the run computes. A weak one is Python's own number, whose type gives way.
 
-    An array whose elements may change is a name: what it holds at a point is another `Array`, whose `root` it is.
+    An array whose elements may change acts as a name: its contents at one point of the program are another `Array`,
+    whose `root` is this one.
     """
 
     __slots__ = ("home", "is_boxed", "is_fixed", "is_row_major", "node", "root", "view", "weak")
@@ -138,7 +139,7 @@ class Array(AbstractValue):
 
 
 class MessageText(str):
-    """A text with placeholders for numbers that only the run knows: fit for messages of errors only."""
+    """A text with placeholders for numbers that only the run knows; it can be used only in error messages."""
 
     __slots__ = ()
 

@@ -81,7 +81,7 @@ def window_of(interpreter: Interpreter, owner: Array, index: AbstractValue) -> S
 
 
 def _known_length(start: AbstractValue, stop: AbstractValue) -> int | None:
-    """How far two whole numbers that only the run knows are apart, where they differ by constants."""
+    """The distance between two run-time integers that differ by a constant; None if it is not known."""
     if not (isinstance(start, Array) and isinstance(stop, Array)):
         return None
     if not (start.dtype.is_integer and stop.dtype.is_integer) or start.dims or stop.dims:

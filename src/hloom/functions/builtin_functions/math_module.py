@@ -46,7 +46,7 @@ _NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "
 
 
 def _fmod_check(interpreter: Interpreter, nodes: Any) -> None:
-    """An infinite dividend, or a divisor of zero, where neither is NaN."""
+    """Raise ValueError for an infinite dividend or a zero divisor, unless either is NaN."""
     emitter = interpreter.emitter
     x, y = nodes
     is_number = emitter.elementwise("and", emitter.compare("EQ", x, x), emitter.compare("EQ", y, y))
@@ -132,7 +132,7 @@ def _check_pole(interpreter: Interpreter, node: Any, name: str) -> None:
 
 
 def _check_overflow(interpreter: Interpreter, result: Any, *operands: Any) -> None:
-    """A result that is infinite though no operand is."""
+    """Raise OverflowError for an infinite result of finite operands."""
     emitter = interpreter.emitter
     fits = emitter.compare("NE", emitter.op("abs", result), emitter.like(math.inf, result))
     for operand in operands:
