@@ -37,7 +37,8 @@ class InPlacePair(NamedTuple):
 
 @dataclass(slots=True)
 class AliasInfo:
-    """Which operands the instructions of one module must or may overwrite; results for fused computations are cached."""
+    """Which operands the instructions of one module must or may overwrite; results for fused computations are cached.
+    """
 
     _users: dict[Graph, dict[Node, list[Node]]] = field(default_factory=dict)
     _pairs: dict[Graph, tuple[InPlacePair, ...]] = field(default_factory=dict)

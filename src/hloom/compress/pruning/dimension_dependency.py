@@ -225,7 +225,9 @@ class Coupling:
                 raise Blocked(at, node, str(error)) from None
             return
         if node.opcode not in PASSING and not is_pointwise(node):
-            raise Blocked(at, node, equation.rule.reason or f"nothing says where the dimension goes in {node.opcode}")
+            raise Blocked(
+                at, node, equation.rule.reason or f"nothing says where the dimension goes in {node.opcode}"
+            )
         rule = equation.rule
         factors = rule.dim_factors[slot.slot][slot.dim]
         if not factors.factors and node.opcode == "broadcast":
