@@ -24,7 +24,7 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(a, Ref):
         return a.cell is b.cell
     is_composite = isinstance(a, AbstractValue) and bool(a.made_of)
-    return is_composite and a.kind == b.kind and all(map(same, a.children, b.children))
+    return is_composite and a.outline == b.outline and all(map(same, a.children, b.children))
 
 
 def same_object(a: Any, b: Any) -> bool:

@@ -90,7 +90,7 @@ class Join:
             return self._cell(rows, widen)
         if not all(type(value) is type(first) for value in values):
             return self._choice(rows, widen)
-        is_alike = bool(first.made_of) and all(value.kind == first.kind for value in values)
+        is_alike = bool(first.made_of) and all(value.outline == first.outline for value in values)
         if isinstance(first, Tuple) and not is_alike:
             raise _unlike(values, "differ in length or class")
         if isinstance(first, Fields) and not is_alike:
@@ -292,7 +292,7 @@ class Join:
         if isinstance(a, Ref):
             return a.cell.cls is b.cell.cls and same_elements([a_store.get(a.cell)], [b_store.get(b.cell)])
         if isinstance(a, AbstractValue) and a.made_of:
-            return a.kind == b.kind and same_elements(a.children, b.children)
+            return a.outline == b.outline and same_elements(a.children, b.children)
         return same(a, b) or (bool(pending - {key}) and _is_function(a) and _is_function(b))
 
 

@@ -108,7 +108,7 @@ class RecursiveCalls:
             return "cell", value.cell.cls, self.signature(fields, broaden=broaden)
         broaden = broaden and isinstance(value, OPENED)
         children = [self.signature(child, broaden=broaden) for child in value.children]
-        return (type(value), value.kind, *children) if value.made_of else value
+        return (type(value), value.outline, *children) if value.made_of else value
 
     def parameter_spec(self, value: Any, join: Join, *, broaden: bool) -> JoinSpec:
         """How an argument goes into a graph that is called: its arrays as parameters."""

@@ -175,10 +175,10 @@ class Specialisations:
         if isinstance(value, FunctionClosure) and not all(isinstance(item, Const) for item in value.children):
             return value
         if isinstance(value, (*OPENED, FunctionClosure)):
-            return type(value), value.kind, *(self._key(child, leaves, cells) for child in value.children)
+            return type(value), value.outline, *(self._key(child, leaves, cells) for child in value.children)
         if isinstance(value, Derived) and value.transformation != "pullback":
             captured: list[Array] = []
-            key = Derived, value.kind, self._key(value.function, captured, cells)
+            key = Derived, value.outline, self._key(value.function, captured, cells)
             if not captured:
                 return key
         raise NotShareable

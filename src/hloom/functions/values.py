@@ -46,13 +46,13 @@ class AbstractValue:
         return tuple(children)
 
     @property
-    def kind(self) -> tuple[Any, ...]:
-        """Everything but the children, to compare and to hash: values of one kind have as many children each."""
+    def outline(self) -> tuple[Any, ...]:
+        """Everything but the children, to compare and to hash: values with equal outlines have as many children."""
         parts = [(row.name, getattr(self, row.name)) for row in fields(self)]  # type: ignore[arg-type]
         return tuple(_outline(part) if name in self.made_of else part for name, part in parts)
 
     def with_children(self, children: Iterable[Any]) -> Any:
-        """A value of the same kind, made of others."""
+        """A value with the same outline, made of others."""
         rest = iter(children)
         return replace(self, **{name: _refilled(getattr(self, name), rest) for name in self.made_of})  # type: ignore[type-var]
 
@@ -340,7 +340,7 @@ class Derived(AbstractValue):
     options: dict[str, Any]
 
     @property
-    def kind(self) -> tuple[Any, ...]:
+    def outline(self) -> tuple[Any, ...]:
         return self.transformation, repr(self.options)
 
     def __repr__(self) -> str:
