@@ -104,9 +104,9 @@ from hloom.rewrite.requirements import some_operand as some_operand
 from hloom.rewrite.rule import Rule as Rule
 from hloom.rewrite.rule_compiler import replacement_of as replacement_of
 from hloom.rewrite.rule_text import RuleText as RuleText
-from hloom.rewrite.rule_text import register_builder as register_builder
-from hloom.rewrite.rule_text import register_condition as register_condition
-from hloom.rewrite.rule_text import register_value as register_value
+from hloom.rewrite.rule_words import register_builder as register_builder
+from hloom.rewrite.rule_words import register_condition as register_condition
+from hloom.rewrite.rule_words import register_value as register_value
 from hloom.rewrite.serialization import load_rules as load_rules
 from hloom.rewrite.serialization import rule_from_json as rule_from_json
 from hloom.rewrite.serialization import same_rule as same_rule

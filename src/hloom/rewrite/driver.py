@@ -152,6 +152,7 @@ class _Driver:
         self.consumed: set[Node] = set()
         self.unsound: set[Node] = set()
         self.passed_over: dict[PassedOver, int] = {}
+        self.unchanged: Builder | None = None
         self.checked: set[Node] | None = None
         """Nodes that need no `check` any more, if checking happens at the first visit; None if all were checked."""
         self.fixed: dict[Graph, str] = {}
@@ -255,18 +256,28 @@ class _Driver:
 
     def attempt_first(self, candidates: Iterable[Candidate], node: Apply) -> bool:
         """Try rules at a node in order until one fires; returns whether one did."""
-        build, accounts = Builder(node), self.accounts
+        build, accounts = self.builder_at(node), self.accounts
         for candidate in candidates:
             account = accounts[candidate.rule]
             account.tried += 1
             if self.attempt(candidate, node, build, account):
                 account.matched += 1
                 return True
+        self.unchanged = build
         return False
+
+    def builder_at(self, node: Apply) -> Builder:
+        """A builder at a node: the last one if nothing was made with it, for most attempts make nothing."""
+        build, self.unchanged = self.unchanged, None
+        if build is None:
+            return Builder(node)
+        build.root = build.insertion_point = node
+        build.carries_itself = False
+        return build
 
     def attempt_timed(self, candidates: Iterable[Candidate], node: Apply) -> bool:
         """The same, with timing."""
-        build, accounts = Builder(node), self.accounts
+        build, accounts = self.builder_at(node), self.accounts
         for candidate in candidates:
             account = accounts[candidate.rule]
             account.tried += 1
@@ -276,6 +287,7 @@ class _Driver:
             if fired:
                 account.matched += 1
                 return True
+        self.unchanged = build
         return False
 
     def attempt(self, candidate: Candidate, node: Apply, build: Builder, account: RuleReport) -> bool:

@@ -161,6 +161,8 @@ def _variable(name: str) -> Compute:
 
 
 def _node(term: int, result: int) -> Compute:
+    if result < 0:
+        return lambda match: match.slots[term]
     return lambda match: match.node(term, result)
 
 

@@ -32,12 +32,18 @@ from hloom.rewrite.registry import RuleError
 
 @dataclass(frozen=True, slots=True)
 class MatchStep:
-    """A check; or, if `choices` is given, candidates for a term to try in order."""
+    """A check; or, if `choices` is given, candidates for a term to try in order.
+
+    `operands` is the number of operands if it only counts those of the anchor; `position` is that of the anchor's
+    operand if it only binds a `term` to that.
+    """
 
     take: Check
     choices: Callable[[Match], Iterator[Node]] | None = None
     term: int = -1
     reason: str = ""
+    operands: int | None = None
+    position: int | None = None
 
 
 def match_steps_of(pattern: Pattern, variant: MatchVariant, rows: Mapping[str, Op]) -> list[MatchStep]:
@@ -139,7 +145,10 @@ class _StepBuilder:
             assert isinstance(term, OperationTerm)
             operands = self.variant.operands[current]
             variadic = any(self.is_variadic(operand) for operand in operands)
-            self.add(arity_check(current, len(operands) - variadic, variadic, self.name(current)))
+            count = len(operands) - variadic
+            check = arity_check(current, count, variadic, self.name(current))
+            is_count = current == self.variant.anchor and not variadic
+            self.steps.append(MatchStep(check, operands=count if is_count else None))
             if not (term.effects or self.is_pure(term)):
                 self.add(effect_check(current, self.name(current)))
             all_are_named = self.are_all_named(term)
@@ -171,7 +180,11 @@ class _StepBuilder:
         self.bound.add(settled.term)
         self.paths[settled.term] = f" of {path}"
         if isinstance(term, ValueTerm):
-            self.add(value_check(fetch, settled.term, term, name))
+            check, is_plain = (
+                value_check(fetch, settled.term, term, name),
+                term.is_plain and user == self.variant.anchor,
+            )
+            self.steps.append(MatchStep(check, term=settled.term, position=position if is_plain else None))
             return None
         self.add(operation_check(fetch, settled, term, path))
         return settled.term

@@ -62,6 +62,15 @@ class _Resolver:
             raise TypeProblem(f"{self.pattern.name_of(reference.term)} stands for {len(nodes)} values")
         return nodes[0]
 
+    def fetch(self, reference: Reference) -> Produce:
+        """A function that gives the one node of a reference."""
+        number = reference.term
+        if reference.result < 0 and reference.made:
+            return lambda build, match: match.made[number]
+        if self.is_one(reference) and not getattr(self.pattern.terms[number], "optional", False):
+            return lambda build, match: match.slots[number]
+        return lambda build, match: self.one(reference, build, match)
+
     def is_one(self, reference: Reference) -> bool:
         """Whether a reference always stands for exactly one value."""
         term = None if reference.made else self.pattern.terms[reference.term]
@@ -113,9 +122,10 @@ def _produce_operation(make: MakeOperation, resolve: _Resolver) -> Produce:
 def _produce_plain(make: MakeOperation, resolve: _Resolver) -> Produce:
     """The same for an operation without attributes: its type is inferred once per combination of operand types."""
     types: dict[tuple[Type | None, ...], Type] = {}
+    fetches = [resolve.fetch(operand) for operand in make.operands]
 
     def produce(build: Builder, match: Match) -> Any:
-        operands = [resolve.several(operand, build, match)[0] for operand in make.operands]
+        operands = [fetch(build, match) for fetch in fetches]
         key = tuple([node.type for node in operands])
         known = types.get(key)
         if known is None:
@@ -191,6 +201,11 @@ def _compile_replaced(pattern: Pattern, resolve: _Resolver) -> Callable[[Builder
     """The replacement of each replaced node of a match; tells the builder which nodes with effects may go."""
     several = [term_index for term_index in pattern.roots if _result_count(pattern, term_index) > 1]
     consumed = [term_index for term_index, term in pattern.operations() if term.effects]
+    if len(pattern.replaced) == 1 and not several and not consumed:
+        ((old, made),) = pattern.replaced
+        fetch = resolve.fetch(made)
+        if old.result < 0:
+            return lambda build, match: {match.slots[old.term]: fetch(build, match)}
 
     def replacement(build: Builder, match: Match) -> dict[Node, Node] | None:
         replaced: dict[Node, Node] = {}

@@ -30,6 +30,10 @@ class Forms(Protocol):
         """Its forms, in the order in which they are tried."""
         ...
 
+    def attempt(self, opcode: str) -> NativeRewrite:
+        """The function that tries it at nodes with an opcode."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Rule(Displayed):

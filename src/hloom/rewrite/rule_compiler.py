@@ -27,7 +27,7 @@ def compile_rule(rule: Rule) -> Iterator[tuple[str, Attempt, Answers]]:
     """The ways in which a rule may match: the root's opcode, the attempt, and its necessary conditions."""
     if rule.native:
         for root in rule.roots:
-            yield root, rule.function, {}
+            yield root, rule.function if rule.text is None else rule.text.attempt(root), {}
         return
     assert rule.pattern is not None, f"rule {rule} has no pattern"
     for variant in variants_of(rule.pattern):
@@ -51,27 +51,38 @@ def replacement_of(result: Mapping[Node, Node] | Node, node: Apply) -> Mapping[N
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Form:
-    """One variant of a pattern, compiled: the steps of its match, and what makes the replacement."""
+    """One variant of a pattern, compiled: the steps of its match, and what makes the replacement.
+
+    If all it asks of a node is how many operands it has, `bound` are the terms with their operands.
+    """
 
     size: int
     anchor: int
     steps: list[MatchStep]
     make: Callable[[Builder, Match], Mapping[Node, Node] | None]
+    operands: int = -1
+    bound: tuple[tuple[int, int], ...] = ()
 
     def match_at(self, node: Apply) -> Match:
         """The match at a node; `furthest` is the number of the step that failed, -1 if none did."""
         match = Match(self.size)
         match.slots[self.anchor] = node
-        if _run(self.steps, match):
+        if len(node.operands) == self.operands:
+            for term, position in self.bound:
+                match.slots[term] = node.operands[position]
+        elif _run(self.steps, match):
             match.furthest = -1
         return match
 
 
 def form_of(pattern: Pattern, variant: MatchVariant, rows: Mapping[str, Op]) -> Form:
     """A variant of a pattern, compiled."""
-    return Form(
-        len(pattern.terms), variant.anchor, match_steps_of(pattern, variant, rows), compile_replacement(pattern)
-    )
+    steps, make = match_steps_of(pattern, variant, rows), compile_replacement(pattern)
+    counts = [step.operands for step in steps if step.operands is not None]
+    bound = [(step.term, step.position) for step in steps if step.position is not None]
+    if len(counts) + len(bound) < len(steps):
+        return Form(len(pattern.terms), variant.anchor, steps, make)
+    return Form(len(pattern.terms), variant.anchor, steps, make, counts[0], tuple(bound))
 
 
 def _declared(rule: Rule, variant: MatchVariant) -> Attempt:
