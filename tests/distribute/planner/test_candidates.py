@@ -35,8 +35,7 @@ class Measurement:
     def comm_bytes_by_opcode(self) -> Mapping[str, float]:
         return {}
 
-    @property
-    def comm_bytes_by_origin(self) -> Mapping[str, float]:
+    def comm_seconds_by_origin(self, device: Device) -> Mapping[str, float]:
         return {}
 
     @property

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from hloom.analysis import as_device
 from hloom.distribute.planner.candidates import Task
 from hloom.distribute.planner.cost_model import Rates
 from hloom.distribute.planner.cost_tables import build_problem
-from hloom.distribute.planner.forecast import predicted_collectives
+from hloom.distribute.planner.forecast import predicted_collectives, seconds_by_origin
 from hloom.distribute.planner.problem import Problem
 from hloom.distribute.planner.refinement import Refinement, correct_costs
 from hloom.distribute.planner.solvers import PLANNERS, Assignment
@@ -16,32 +17,48 @@ from hloom.formats.hlo import parse
 from hloom.sharding import Mesh
 from tests.distribute.planner.test_plan import TWO_LAYERS
 
+H100 = Rates.of(as_device("h100"), Mesh.parse("x=8"))
 
-def solved() -> tuple[Problem, dict[int, int], dict[str, float]]:
-    """A problem, its best choice, and what that is expected to send by instruction."""
-    problem = build_problem(parse(TWO_LAYERS), Mesh.parse("x=8"))
+
+def solved(rates: Rates | None = None) -> tuple[Problem, dict[int, int], dict[str, float]]:
+    """A problem, its best choice, and the seconds of what that is expected to send by instruction."""
+    problem = build_problem(parse(TWO_LAYERS), Mesh.parse("x=8"), rates)
     choice = PLANNERS["ilp"](problem).strategies
-    sent: dict[str, float] = {}
-    for collective in predicted_collectives(problem, choice):
-        sent[collective.instruction.name] = sent.get(collective.instruction.name, 0.0) + collective.sent
-    return problem, choice, sent
+    return problem, choice, seconds_by_origin(predicted_collectives(problem, choice), problem.collectives)
 
 
-def test_what_was_expected_teaches_nothing():
-    problem, choice, sent = solved()
+@pytest.mark.parametrize("rates", [None, H100], ids=["alike", "h100"])
+def test_what_was_expected_teaches_nothing(rates: Rates | None):
+    problem, choice, sent = solved(rates)
     before = problem.cost(choice)
     assert correct_costs(problem, choice, sent) == 0
     assert problem.cost(choice) == before
 
 
+@pytest.mark.parametrize("rates", [None, H100], ids=["alike", "h100"])
 @pytest.mark.parametrize("name", ["h", "y", "dw", "w1"])
-def test_a_surprise_makes_the_choice_costlier_by_its_seconds(name: str):
-    problem, choice, sent = solved()
+def test_a_surprise_makes_the_choice_costlier_by_its_seconds(name: str, rates: Rates | None):
+    problem, choice, sent = solved(rates)
     before = problem.cost(choice)
-    more = 1e8
+    more = 1e-3
     surprise = correct_costs(problem, choice, {**sent, name: sent.get(name, 0.0) + more})
     assert surprise == pytest.approx(more)
-    assert problem.cost(choice) - before == pytest.approx(more / problem.collectives.slowest_bandwidth)
+    assert problem.cost(choice) - before == pytest.approx(more)
+
+
+def test_a_surprise_counts_as_the_objective_weighs_collectives():
+    problem, choice, sent = solved(Rates().weighted(0.75))
+    before = problem.cost(choice)
+    assert correct_costs(problem, choice, {**sent, "h": sent.get("h", 0.0) + 1e-3}) == pytest.approx(0.25e-3)
+    assert problem.cost(choice) - before == pytest.approx(0.25e-3)
+
+
+def test_latency_that_was_not_expected_is_a_surprise():
+    problem, choice, sent = solved(H100)
+    name = max(sent, key=lambda item: sent[item])
+    once_more = dict.fromkeys(sent, 0.0) | {name: 14 * 1.9e-6}  # an all-reduce of a few bytes
+    measured = {item: seconds + once_more[item] for item, seconds in sent.items()}
+    assert correct_costs(problem, choice, measured) == pytest.approx(14 * 1.9e-6)
 
 
 def test_differences_that_are_noise_teach_nothing():
@@ -61,7 +78,7 @@ def test_what_is_sent_for_a_reader_that_sends_less_is_no_surprise():
 
 def test_instructions_that_are_not_there_teach_nothing():
     problem, choice, sent = solved()
-    assert correct_costs(problem, choice, {**sent, "somewhere": 1e9}) == 0
+    assert correct_costs(problem, choice, {**sent, "somewhere": 1.0}) == 0
 
 
 @pytest.mark.parametrize("budget", [None, 1e12])

@@ -27,12 +27,15 @@ class Measurement:
     comm_bytes: float
     memory: int = 1
     flops: float = 0.0
-    comm_bytes_by_origin: Mapping[str, float] = field(default_factory=dict)
+    bytes_by_origin: Mapping[str, float] = field(default_factory=dict)
     collectives: tuple[MeasuredCollective, ...] = ()
 
     @property
     def comm_bytes_by_opcode(self) -> dict[str, float]:
         return {"all-reduce": self.comm_bytes}
+
+    def comm_seconds_by_origin(self, device: Device) -> dict[str, float]:
+        return {name: sent / 100e9 for name, sent in self.bytes_by_origin.items()}
 
     def step_cost(self, device: Device, mesh: Mesh) -> StepCost:
         price = StepCost(self.flops, {"compute": self.flops / 100e12})
@@ -85,7 +88,7 @@ def test_an_unknown_planner_is_refused():
 
 
 def test_as_many_of_our_plans_as_asked_for_and_all_experts_are_measured():
-    partitioner = Partitioner(lambda plan: Measurement(1e9, comm_bytes_by_origin={"h": 1e9} if is_ours(plan) else {}))
+    partitioner = Partitioner(lambda plan: Measurement(1e9, bytes_by_origin={"h": 1e9} if is_ours(plan) else {}))
     search_plans(MODULE, ONE_AXIS, measure=2, measure_plan=partitioner)
     assert len(partitioner.own) == 2
     assert "FSDP on x" in {plan.name for plan in partitioner.asked}
@@ -121,7 +124,7 @@ def test_a_settled_problem_is_not_solved_again():
 
 
 def test_what_is_expected_to_be_far_worse_than_the_best_measured_is_not_measured():
-    surprised = Measurement(1.0, comm_bytes_by_origin={"h": 1e9})
+    surprised = Measurement(1.0, bytes_by_origin={"h": 1e9})
     partitioner = always(surprised)
     search_plans(MODULE, MESH, measure=5, measure_plan=partitioner)
     assert len(partitioner.own) == 1
@@ -134,7 +137,7 @@ def test_a_surprise_leads_to_another_plan():
 
     def rule(plan: Plan) -> Measurement:
         is_first = plan.to_json() == first.plan.to_json()
-        return Measurement(9 * sent, comm_bytes_by_origin={"y": 9 * sent}) if is_first else Measurement(sent)
+        return Measurement(9 * sent, bytes_by_origin={"y": 9 * sent}) if is_first else Measurement(sent)
 
     chosen = search_plans(MODULE, ONE_AXIS, measure=3, measure_plan=Partitioner(rule))
     assert chosen.best.plan.to_json() != first.plan.to_json()

@@ -61,6 +61,8 @@ class Clusters:
         self._of: dict[Node, int] = {}
         self._merged = DisjointSets[int]()
         self._equal = DisjointSets[int]()
+        self.class_of = self._equal.root
+        """Gives the representative of all classes joined with one; asked so often that it is no method of its own."""
         self._class_sizes: list[set[int]] = []
         self._class_cluster: list[int] = []
         self._depth: dict[Node, int] = {}
@@ -90,10 +92,6 @@ class Clusters:
             root = self.class_of(number)
             by_cluster[self._merged.root(self._class_cluster[root])].add(root)
         return {number: sorted(numbers) for number, numbers in by_cluster.items()}
-
-    def class_of(self, number: int) -> int:
-        """The representative of all classes joined with this one."""
-        return self._equal.root(number)
 
     def sizes(self, number: int) -> set[int]:
         """The sizes of a class's dimensions."""

@@ -22,7 +22,7 @@ from hloom.distribute.partitioner import (
     reduction_collectives,
     reshard_collectives,
 )
-from hloom.distribute.planner.cost_model import itemsize_of
+from hloom.distribute.planner.cost_model import CollectiveTimes, itemsize_of
 from hloom.distribute.planner.problem import Problem, Read
 from hloom.distribute.planner.strategies import is_contraction
 from hloom.distribute.planner.strategy_costs import contraction_flops, partial_result_collectives, window_share
@@ -45,14 +45,6 @@ class Forecast:
     def comm_bytes(self) -> float:
         """Bytes that a device sends."""
         return sum(collective.sent for collective in self.collectives)
-
-    @property
-    def comm_bytes_by_origin(self) -> dict[str, float]:
-        """The same by the instruction that causes them."""
-        by_origin: dict[str, float] = defaultdict(float)
-        for collective in self.collectives:
-            by_origin[collective.instruction.name] += collective.sent
-        return dict(by_origin)
 
 
 def forecast(
@@ -309,6 +301,18 @@ class PredictedCollective:
     def sent(self) -> float:
         """Bytes that a device sends."""
         return self.step.elements_sent * self.width * self.times
+
+    def seconds(self, collectives: CollectiveTimes) -> float:
+        """Seconds of all runs."""
+        return collectives.seconds(self.step, self.width) * self.times
+
+
+def seconds_by_origin(predicted: Iterable[PredictedCollective], collectives: CollectiveTimes) -> dict[str, float]:
+    """The seconds of collectives by the instruction that causes them."""
+    by_origin: dict[str, float] = defaultdict(float)
+    for collective in predicted:
+        by_origin[collective.instruction.name] += collective.seconds(collectives)
+    return dict(by_origin)
 
 
 def predicted_collectives(problem: Problem, choice: dict[int, int]) -> list[PredictedCollective]:

@@ -120,6 +120,13 @@ class PartitionedProgram(Displayed):
             by_origin[collective.origin] += collective.sent
         return dict(by_origin)
 
+    def comm_seconds_by_origin(self, device: Device) -> dict[str, float]:
+        """The seconds of collectives between such devices by the instruction that caused them."""
+        by_origin: dict[str, float] = defaultdict(float)
+        for collective in self.collectives:
+            by_origin[collective.origin] += collective.seconds(device)
+        return dict(by_origin)
+
     def step_cost(self, device: Device, mesh: Mesh) -> StepCost:
         """The cost of a step on such devices, by the roofline and the links between them."""
         price = StepCost(self.flops, roofline(self.module, device).work_seconds())

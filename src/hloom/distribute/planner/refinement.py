@@ -7,7 +7,6 @@ operands, and XLA's partitioner, if it compiles a plan, is exact: both correct t
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -18,7 +17,7 @@ from hloom.distribute.planner.candidates import CandidatePlan, Measured, Solutio
 from hloom.distribute.planner.constraints import Constraints, restore_constrained
 from hloom.distribute.planner.cost_model import StepCost, itemsize_of
 from hloom.distribute.planner.cost_tables import add_reshard_cost, add_strategy_cost, rebuild_edge_costs
-from hloom.distribute.planner.forecast import forecast, operand_marks, predicted_collectives
+from hloom.distribute.planner.forecast import forecast, operand_marks, predicted_collectives, seconds_by_origin
 from hloom.distribute.planner.free_values import free_duplicates, scatter_marks
 from hloom.distribute.planner.memory_bound import bound_within, least_held
 from hloom.distribute.planner.memory_front import MemoryFront
@@ -41,14 +40,14 @@ CLOSE = 0.002
 ROUNDS = 5
 """How often a problem is solved before the best plan so far is taken."""
 SETTLED = 0.005
-"""If less than this share of all bytes was not predicted, the tables are considered right."""
+"""If less than this share of the step's time was not predicted, the tables are considered right."""
 SOLVED = 0.01
 """A solution whose costs have not changed and that is proven to be so near to the best is not looked for again."""
 
 NEARLY = 0.95
 """If the plan without a budget needs less than this share of it, no other is searched."""
 NOISE = 0.002
-"""Differences below this share of all that is sent teach nothing."""
+"""Differences below this share of the time of all collectives teach nothing."""
 
 
 @dataclass(slots=True)
@@ -200,9 +199,9 @@ class Refinement:
         self.is_cut = self.is_cut or result.is_cut
         if self.waiting is not None and result.cost < self._cost(self.waiting) * (1 - GAIN):
             better = candidate_of(self.task, self.problem, result, self.name, self.demands)
-            better.predict_memory()
-            if better.fits(self._budget) and self._cost(better) < self._cost(self.waiting):
-                self.waiting = better
+            if self._cost(better) < self._cost(self.waiting):
+                better.predict_memory()
+                self.waiting = better if better.fits(self._budget) else self.waiting
         if not result.is_shared:
             self.bound, self.is_shared = result.bound, False
         if self._budget is not None:
@@ -223,18 +222,18 @@ class Refinement:
 
     def _is_surprised(self, candidate: CandidatePlan) -> bool:
         """Put the forecast of a plan into the tables; whether that changes them much."""
-        assert candidate.solution is not None
-        return self._surprise(candidate) > SETTLED * candidate.solution.forecast.comm_bytes
+        return self._surprise(candidate) > SETTLED * self._cost(candidate)
 
     def _surprise(self, candidate: CandidatePlan) -> float:
-        """Correct the tables with the forecast of a plan; returns the bytes they did not predict."""
+        """Correct the tables with the forecast of a plan; returns the seconds they did not predict."""
         solution = candidate.solution
         assert solution is not None
-        return self._correct(solution.choice.strategies, solution.forecast.comm_bytes_by_origin)
+        predicted = seconds_by_origin(solution.forecast.collectives, self.problem.collectives)
+        return self._correct(solution.choice.strategies, predicted)
 
-    def _correct(self, choice: dict[int, int], comm_bytes_by_origin: Mapping[str, float]) -> float:
-        """Put bytes into the tables; those that these did not predict."""
-        surprise = correct_costs(self.problem, choice, comm_bytes_by_origin)
+    def _correct(self, choice: dict[int, int], seconds: Mapping[str, float]) -> float:
+        """Put the seconds of collectives into the tables; the part of the objective that these did not predict."""
+        surprise = correct_costs(self.problem, choice, seconds)
         self._is_changed = self._is_changed or surprise > 0
         return surprise
 
@@ -243,8 +242,10 @@ class Refinement:
         assert candidate.solution is not None
         self._has_learned = True
         self.scale = measured.memory / candidate.memory if candidate.memory else 1.0
-        surprise = self._correct(candidate.solution.choice.strategies, measured.comm_bytes_by_origin)
-        return surprise > SETTLED * measured.comm_bytes
+        seconds = measured.comm_seconds_by_origin(self.task.rates.device)
+        surprise = self._correct(candidate.solution.choice.strategies, seconds)
+        cost = measured.step_cost(self.task.rates.device, self.task.mesh)
+        return surprise > SETTLED * cost.seconds(self.problem.rates)
 
     @property
     def _budget(self) -> float | None:
@@ -322,29 +323,28 @@ def _step_on(step: TracedCollective, planned: Mesh, mesh: Mesh) -> TracedCollect
 
 
 def correct_costs(problem: Problem, choice: dict[int, int], measured: Mapping[str, float]) -> float:
-    """Correct the tables by the measured bytes of each instruction; returns the bytes that were not predicted.
+    """Correct the tables by the measured seconds of each instruction's collectives; returns the part of the objective
+    that was not predicted.
 
     The model of the partitioner is imperfect: mostly where a dot or gather reads an operand in another spec than it
-    needs, and adapts instead of resharding. If an instruction sent more than predicted, the reshards before it (or its
-    strategy, if there were none) cost that much more from now on, for all isomorphic clusters; the next solution then
-    avoids them, or has the right cost.
+    needs, and adapts instead of resharding. If an instruction sent for longer than predicted, the reshards before it
+    (or its strategy, if there were none) cost that much more from now on, for all isomorphic clusters; the next
+    solution then avoids them, or has the right cost.
 
-    `measured` are bytes by the name of the instruction that caused them.
+    `measured` are seconds by the name of the instruction that caused them.
     """
-    expected: dict[str, float] = defaultdict(float)
-    for collective in predicted_collectives(problem, choice):
-        expected[collective.instruction.name] += collective.sent
-    total = sum(measured.values()) or 1.0
-    seconds_each, surprise = problem.rates.comm_share / problem.collectives.slowest_bandwidth, 0.0
-    for name, sent in measured.items():
+    expected = seconds_by_origin(predicted_collectives(problem, choice), problem.collectives)
+    share, surprise = problem.rates.comm_share, 0.0
+    noise = NOISE * share * sum(measured.values())
+    for name, seconds in measured.items():
         node = problem.clusters.dataflow.named(name)
         if node is None:
             continue
         passed_on = sum(max(expected.get(u.name, 0.0) - measured.get(u.name, 0.0), 0.0) for u in node.users)
-        excess = sent - expected.get(name, 0.0) - passed_on
-        if excess > NOISE * total:
+        excess = share * (seconds - expected.get(name, 0.0) - passed_on)
+        if excess > noise:
             surprise += excess
-            _charge(problem, choice, node, seconds_each * excess)
+            _charge(problem, choice, node, excess)
     if surprise:
         rebuild_edge_costs(problem)
     return surprise

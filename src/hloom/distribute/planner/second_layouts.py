@@ -53,7 +53,7 @@ SMALLER = 4
 WORTH = 3e-3
 """The share of the cost that second layouts must save in all: as much as a further plan must promise."""
 NOTICED = 1e-3
-"""The share of the cost that it takes to move a candidate, at least."""
+"""The share of the cost that it takes to move a candidate, at least; before there is one, of the least work."""
 HINT = 1e-3
 """The cost of reading candidates in the bounding problem, as a share of their real cost; breaks ties."""
 MOST_CLONES = 200
@@ -172,8 +172,9 @@ def candidates(problem: Problem, fixed: Collection[str] = ()) -> dict[Node, list
 
 
 def _least_work(problem: Problem) -> float:
-    """The seconds that the program's contractions take where they are split evenly over all devices."""
-    return sum(_work(problem, node, problem.mesh.device_count) * problem.times(node) for node in problem.clusters.maps)
+    """The seconds of work of any plan at least: those of each cluster's quickest strategy."""
+    quickest = sum(float(table.sum(axis=0).min()) for table in problem.work.values())
+    return problem.rates.work_share * quickest
 
 
 def _work(problem: Problem, node: Node, parts: int) -> float:

@@ -33,13 +33,13 @@ def strategy_costs(problem: Problem, cluster: Cluster) -> list[StepCost]:
     written = np.zeros(len(options))
     for node in cluster.members:
         _add_phi_reshards(problem, costs, cluster, node)
-        if not isinstance(node.type, TensorType):
-            continue
-        own = problem.shares(problem.produced_specs(cluster, node), node.type.dims)
-        written += own * (math.prod(node.type.dims) * itemsize_of(node) * problem.times(node))
+        if isinstance(node.type, TensorType):
+            own = problem.shares(problem.produced_specs(cluster, node), node.type.dims)
+            written += own * (math.prod(node.type.dims) * itemsize_of(node) * problem.times(node))
         if node not in problem.clusters.maps:
             continue
-        _add_partial_results(problem, costs, cluster, node)
+        if isinstance(node.type, TensorType):
+            _add_partial_results(problem, costs, cluster, node)
         for operand in dict.fromkeys(node.operands):
             if problem.clusters.of(operand) is cluster:
                 for read in (read for read in problem.reads.get(operand, ()) if read.reader is node):
