@@ -1,4 +1,6 @@
-"""Rules as text (`rule_text.py`, and `family.py` of the tables): what the notation means, and what is wrong."""
+"""Rules as text (`rule_text.py`, its `rule_words.py` and `rule_reader.py`, and `family.py` of the tables): what the
+notation means, and what is wrong.
+"""
 
 from __future__ import annotations
 

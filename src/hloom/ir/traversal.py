@@ -41,13 +41,14 @@ def post_order(starts: Iterable[Item], successors: Callable[[Item], Iterable[Ite
         opened = [(start, iter(successors(start)))]
         while opened:
             item, following = opened[-1]
-            successor = next((other for other in following if other not in entered), None)
-            if successor is None:
+            for successor in following:
+                if successor not in entered:
+                    entered.add(successor)
+                    opened.append((successor, iter(successors(successor))))
+                    break
+            else:
                 opened.pop()
                 yield item
-            else:
-                entered.add(successor)
-                opened.append((successor, iter(successors(successor))))
 
 
 def operands_of(node: Node) -> tuple[Node, ...]:

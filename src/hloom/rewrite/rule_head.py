@@ -93,9 +93,9 @@ class _HeadReader:
     def opcodes(self) -> tuple[str, ...]:
         """The opcodes of an operation, up to its operands."""
         end = self.words.index("(", self.at)
-        found = tuple(word for word in self.words[self.at : end] if word != "|")
+        opcodes = tuple(word for word in self.words[self.at : end] if word != "|")
         self.at = end + 1
-        return found
+        return opcodes
 
     def attribute(self) -> None:
         """The words of an attribute, of which only variables matter."""
@@ -171,13 +171,13 @@ def _head(
         if one.names == (IN_ORDER,):
             continue
         if one.is_joint:
-            places = [positions[name] for name in one.subjects if name in positions and name not in reader.variables]
-            if len(places) == len(one.subjects):
-                tests.append(_joint(registered(f"{IS}{one.names[0]}"), places))
+            known = [positions[name] for name in one.subjects if name in positions and name not in reader.variables]
+            if len(known) == len(one.subjects):
+                tests.append(_joint(registered(f"{IS}{one.names[0]}"), known))
             continue
-        for place in _places(one, operands, positions):
-            tests.append(_at(place, _test(one)))
-            part = _required(one, place)
+        for position in _asked_at(one, operands, positions):
+            tests.append(_at(position, _test(one)))
+            part = _required(one, position)
             if part is not None:
                 requires.append(part)
     return Head(number, reader.roots, is_swapped, _all(tests), (*requires, *required))
@@ -205,7 +205,7 @@ def _of_operands(operands: Sequence[Operand]) -> tuple[list[Guard], list[Require
     return tests, required
 
 
-def _places(asked: Asked, operands: Sequence[Operand], positions: Positions) -> Iterator[int]:
+def _asked_at(asked: Asked, operands: Sequence[Operand], positions: Positions) -> Iterator[int]:
     """Where the subjects of a condition stand that are the root or its operands."""
     if asked.subjects == (OPERANDS,):
         yield from (position for position, operand in enumerate(operands) if operand.opcodes)
@@ -246,21 +246,21 @@ def _all(tests: Sequence[Guard]) -> Guard:
     return lambda node, operands: first(node, operands) and second(node, operands) and last(node, operands)
 
 
-def _at(place: int, holds: Callable[[Node], Any]) -> Guard:
-    """A condition on the node at a place."""
-    if place == ROOT:
+def _at(position: int, holds: Callable[[Node], Any]) -> Guard:
+    """A condition on the node at a position."""
+    if position == ROOT:
         return lambda node, operands: holds(node)
-    return lambda node, operands: holds(operands[place])
+    return lambda node, operands: holds(operands[position])
 
 
-def _joint(holds: Callable[..., Any], places: list[int]) -> Guard:
+def _joint(holds: Callable[..., Any], positions: list[int]) -> Guard:
     """A condition on several nodes at once."""
-    if len(places) == 2 and ROOT in places:
-        other = max(places)
-        if places[0] == ROOT:
+    if len(positions) == 2 and ROOT in positions:
+        other = max(positions)
+        if positions[0] == ROOT:
             return lambda node, operands: holds(node, operands[other])
         return lambda node, operands: holds(operands[other], node)
-    return lambda node, operands: holds(*[node if place == ROOT else operands[place] for place in places])
+    return lambda node, operands: holds(*[node if position == ROOT else operands[position] for position in positions])
 
 
 def _operand_opcode(position: int, opcodes: frozenset[str]) -> Guard:
@@ -275,14 +275,14 @@ def _operand_number(position: int, value: complex) -> Guard:
     return lambda node, operands: is_splat(operands[position], value)
 
 
-def _required(asked: Asked, place: int) -> Requirement | None:
-    """What a condition on the node at a place requires of the signature."""
+def _required(asked: Asked, position: int) -> Requirement | None:
+    """What a condition on the node at a position requires of the signature."""
     parts: list[Requirement] = []
     for name in asked.names:
         named = CONDITIONS.get(name)
         if named is None:
             return None
-        part = named.of_root if place == ROOT else None if named.of_operand is None else named.of_operand(place)
+        part = named.of_root if position == ROOT else None if named.of_operand is None else named.of_operand(position)
         if part is None:
             return None
         parts.append(part)

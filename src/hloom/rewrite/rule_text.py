@@ -73,13 +73,14 @@ class RuleText:
     @cached_property
     def depth(self) -> int:
         """The height of the highest pattern in operations."""
-        heights = [1]
+        highest = 1
         for form in self._parts[0]:
             height = 0
-            for character in form.partition("->")[0]:
-                height += (character == "(") - (character == ")")
-                heights.append(height)
-        return max(heights)
+            for part in form.partition("->")[0].split("(")[1:]:
+                height += 1
+                highest = max(highest, height)
+                height -= part.count(")")
+        return highest
 
     @cached_property
     def heads(self) -> list[Head]:
