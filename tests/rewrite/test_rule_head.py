@@ -51,6 +51,7 @@ def test_heads_agree_with_the_variants_of_the_whole_patterns(name: str):
 
 
 X, Y = "x = s32[2] parameter(0)\n", "y = s32[2] parameter(1)\n"
+C = "c = s32[] constant(2)\nb = s32[2] broadcast(c), dimensions={}\n"
 
 
 @pytest.mark.parametrize(
@@ -70,14 +71,20 @@ X, Y = "x = s32[2] parameter(0)\n", "y = s32[2] parameter(1)\n"
         ("add(x, y) -> x if x is constant", "ROOT r = add(x, y)", False),
         ("subtract(negate(x), y) -> x if operands are used once", "n = negate(x)\nROOT r = subtract(n, n)", False),
         ("subtract(n:negate(x), y) -> x if n is used once", "n = negate(x)\nROOT r = subtract(n, y)", True),
+        ("subtract(divide(x, c), y) -> x if c is constant", "n = divide(x, y)\nROOT r = subtract(n, y)", False),
+        ("subtract(divide(x, c), y) -> x if c is constant", f"{C}n = divide(x, b)\nROOT r = subtract(n, y)", True),
+        ("subtract(divide(x, c), y) -> x if c is constant", f"{C}n = divide(b, x)\nROOT r = subtract(n, y)", False),
+        ("subtract(multiply(x, c), y) -> x if c is constant", f"{C}n = multiply(b, x)\nROOT r = subtract(n, y)", True),
+        ("subtract(multiply(x, c), y) -> x if c is constant", "n = multiply(x, y)\nROOT r = subtract(n, y)", False),
     ],
 )
 def test_a_head_tests_the_root_and_its_operands(text: str, body: str, expected: bool):
     assert admits(text, X + Y + body) is expected
 
 
-def test_conditions_on_what_stands_below_are_left_to_the_match():
-    assert admits("subtract(negate(x), y) -> x if x is constant", f"{X}{Y}n = negate(x)\nROOT r = subtract(n, y)")
+def test_conditions_on_what_stands_further_below_are_left_to_the_match():
+    text = "subtract(negate(abs(x)), y) -> x if x is constant"
+    assert admits(text, f"{X}{Y}a = abs(x)\nn = negate(a)\nROOT r = subtract(n, y)")
 
 
 def test_operands_of_commutative_roots_are_swapped_where_it_matters():

@@ -27,12 +27,16 @@ Positions = Mapping[str, int]
 
 
 class Operand(NamedTuple):
-    """An operand of the root: an operation with one of some opcodes, a number, or whatever a name stands for."""
+    """An operand of the root: an operation with one of some opcodes, a number, or whatever a name stands for.
+
+    `below` are the names that stand right below an operation, with their positions; None where these may change.
+    """
 
     opcodes: tuple[str, ...] = ()
     number: complex | None = None
     name: str = ""
     is_rest: bool = False
+    below: tuple[tuple[str, int | None], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,17 +122,17 @@ class _HeadReader:
             following = self.words[self.at + 1]
         if following in ("(", "|"):
             opcodes = self.opcodes()
-            self.below()
-            return Operand(opcodes, name=name)
+            return Operand(opcodes, name=name, below=self.below(opcodes[0] in COMMUTATIVE))
         self.at += 1
         self.uses[word] = self.uses.get(word, 0) + 1
         is_rest = following == "..."
         self.at += is_rest
         return Operand(name=word, is_rest=is_rest)
 
-    def below(self) -> None:
-        """Pass the operands of an operation below the root, and count the names in them."""
-        level = 1
+    def below(self, is_commutative: bool) -> tuple[tuple[str, int | None], ...]:
+        """Pass the operands of an operation below the root, and count the names in them; those right below it."""
+        names: list[tuple[str, int | None]] = []
+        level, position = 1, 0
         while level:
             word, following = self.words[self.at], self.words[self.at + 1]
             if following == "=":
@@ -136,9 +140,14 @@ class _HeadReader:
                 self.attribute()
                 continue
             level += (word == "(") - (word == ")")
+            position += level == 1 and word == ","
+            is_commutative = is_commutative or word == "..."
             if word not in _MARKS and following not in _AFTER_OPS:
                 self.uses[word] = self.uses.get(word, 0) + 1
+                if level == 1 and following != "...":
+                    names.append((word, None if is_commutative else position))
             self.at += 1
+        return tuple(names)
 
     def may_swap(self, asked: Sequence[Asked]) -> bool:
         """Whether the root's operands may also match in the other order, and that makes a difference."""
@@ -167,6 +176,7 @@ def _head(
     tests, required = _of_operands(operands)
     requires: list[Requirement] = []
     positions = positions_of(operands)
+    below = {name: (at, position) for at in reversed(range(len(operands))) for name, position in operands[at].below}
     for one in asked:
         if one.names == (IN_ORDER,):
             continue
@@ -180,6 +190,11 @@ def _head(
             part = _required(one, position)
             if part is not None:
                 requires.append(part)
+        for name in one.subjects:
+            if name in below and name not in positions:
+                guard = _below(*below[name], one)
+                if guard is not None:
+                    tests.append(guard)
     return Head(number, reader.roots, is_swapped, _all(tests), (*requires, *required))
 
 
@@ -251,6 +266,21 @@ def _at(position: int, holds: Callable[[Node], Any]) -> Guard:
     if position == ROOT:
         return lambda node, operands: holds(node)
     return lambda node, operands: holds(operands[position])
+
+
+def _below(operand: int, position: int | None, asked: Asked) -> Guard | None:
+    """A necessary condition for one on an operand's operand; None if it would say little."""
+    holds = _test(asked)
+    if position is None:
+        if any(name.startswith("not ") for name in asked.names):
+            return None
+        return lambda node, operands: any(map(holds, operands[operand].operands))
+
+    def admits(node: Node, operands: tuple[Node, ...]) -> bool:
+        below = operands[operand].operands
+        return position < len(below) and holds(below[position])
+
+    return admits
 
 
 def _joint(holds: Callable[..., Any], positions: list[int]) -> Guard:
