@@ -20,7 +20,6 @@ from hloom.analysis.call_graph import build_call_graph as build_call_graph
 from hloom.analysis.call_graph import call_graph_of as call_graph_of
 from hloom.analysis.collective_cost import HOST as HOST
 from hloom.analysis.collective_cost import CollectiveCost as CollectiveCost
-from hloom.analysis.collective_cost import CollectiveLine as CollectiveLine
 from hloom.analysis.collective_cost import collective_line as collective_line
 from hloom.analysis.collective_cost import collective_seconds as collective_seconds
 from hloom.analysis.collective_cost import comm_bytes as comm_bytes
@@ -28,6 +27,8 @@ from hloom.analysis.collective_cost import comm_factor as comm_factor
 from hloom.analysis.collective_cost import group_members as group_members
 from hloom.analysis.collective_cost import group_size as group_size
 from hloom.analysis.collective_cost import step_count as step_count
+from hloom.analysis.collective_rates import CollectiveLine as CollectiveLine
+from hloom.analysis.collective_rates import MessageTime as MessageTime
 from hloom.analysis.compute_time import ComputeTime as ComputeTime
 from hloom.analysis.control_flow import CallSite as CallSite
 from hloom.analysis.control_flow import Phi as Phi
@@ -82,6 +83,7 @@ from hloom.analysis.fusion import FusionPolicy as FusionPolicy
 from hloom.analysis.liveness import Donations as Donations
 from hloom.analysis.liveness import Liveness as Liveness
 from hloom.analysis.liveness import liveness as liveness
+from hloom.analysis.matmul_time import Matmul as Matmul
 from hloom.analysis.memory import Donatable as Donatable
 from hloom.analysis.memory import LiveBuffer as LiveBuffer
 from hloom.analysis.memory import MemoryReport as MemoryReport

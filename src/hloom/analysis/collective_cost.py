@@ -12,6 +12,8 @@ over n devices in b such blocks makes n-b of its n-1 steps on the near interconn
 (src/graph/tuning.cc, ncclTopoTuneModel). Several rings run in parallel, so all devices of a block share the sending of
 what leaves it.
 
+A link whose collectives were measured has rates of them (`collective_rates.py`), which price those that stay within it.
+
 The meaning of the numbers in replica_groups follows from channel_id and use_global_device_ids
 (xla/service/collective_ops_utils.h, GetCollectiveOpGroupMode, jaxlib 0.10.2). Device r * partitions + p runs replica r
 and partition p.
@@ -21,9 +23,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from hloom.analysis.call_graph import MALFORMED, CallGraph
+from hloom.analysis.collective_rates import CollectiveLine, CollectiveRates, MessageTime
 from hloom.analysis.cost_properties import Cost
 from hloom.analysis.devices import Interconnect
 from hloom.analysis.sizes import leaf_bytes
@@ -161,29 +164,43 @@ class HasLinks(Protocol):
     def links(self) -> tuple[Interconnect, ...]: ...
 
 
-class CollectiveLine(NamedTuple):
-    """The time of a collective between given devices: seconds of latency, and seconds per byte that each sends."""
+_MEASURED_AS = {
+    "all-reduce-start": "all-reduce",
+    "all-gather-start": "all-gather",
+    "collective-broadcast": "all-gather",
+    "ragged-all-to-all": "all-to-all",
+    **dict.fromkeys(PAIRWISE, "collective-permute"),
+}
+"""The opcode of the rates that others take too: they send the same bytes in the same steps."""
 
-    latency: float
-    byte_seconds: float
 
-    def seconds(self, sent: float) -> float:
-        """The time if each device sends this many bytes; nothing takes no time."""
-        return self.latency + sent * self.byte_seconds if sent else 0.0
+def collective_line(opcode: str, members: Sequence[int], device: HasLinks, steps: int | None = None) -> MessageTime:
+    """The time of a collective between these devices by the bytes that each sends.
 
-
-def collective_line(opcode: str, members: Sequence[int], device: HasLinks, steps: int | None = None) -> CollectiveLine:
-    """The time of a collective between these devices, in proportion to its bytes; `steps` are those of a ring if None.
-
-    All zeros if the device specifies no interconnects.
+    It follows the rates of the link that joins them if that has some for the opcode, else it is in proportion to the
+    bytes, and `steps` are those of a ring if None. All zeros if the device specifies no interconnects.
     """
     links = [link for link in device.links if link.topology != HOST]
     if not links:
         return CollectiveLine(0.0, 0.0)
+    spanned = _spanned(members, links)
+    rates = _measured_rates(opcode, members, links[len(spanned) - 1 :])
+    if rates is not None:
+        size = max(len(members), 2)
+        return rates.time(size, halves(opcode)).scaled(1 / comm_factor(opcode, size))
     if opcode in PAIRWISE:
-        farthest = _spanned(members, links)[-1]
-        return CollectiveLine(farthest.latency, 1 / farthest.bandwidth)
+        return CollectiveLine(spanned[-1].latency, 1 / spanned[-1].bandwidth)
     return _ring_line(opcode, members, links, step_count(opcode, len(members)) if steps is None else steps)
+
+
+def _measured_rates(opcode: str, members: Sequence[int], links: Sequence[Interconnect]) -> CollectiveRates | None:
+    """The rates of an opcode on the first of some links, or on the next of its technology, if it joins all members."""
+    joined = links[0].devices
+    if joined is not None and len({member // joined for member in members}) > 1:
+        return None
+    alike = (link for link in links if link.technology == links[0].technology)
+    name = _MEASURED_AS.get(opcode, opcode)
+    return next((link.collectives[name] for link in alike if link.collectives and name in link.collectives), None)
 
 
 def collective_seconds(cost: CollectiveCost, members: Sequence[int], device: HasLinks) -> float:

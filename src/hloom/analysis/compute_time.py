@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Sequence
 
 from hloom.analysis.control_flow import callee_of, flow_of
 from hloom.analysis.cost_analysis import CostAnalysis
 from hloom.analysis.cost_properties import Cost
 from hloom.analysis.devices import Device
+from hloom.analysis.matmul_time import Matmul, MatmulRates
 from hloom.analysis.rules import computation_of, custom_call
 from hloom.analysis.sizes import elements, leaf_elements
 from hloom.ir import Apply, DType, Graph, Node, Runs, TensorType, Trait, TupleType, Type, Window, dtype
@@ -26,6 +28,7 @@ class ComputeTime:
         self.analysis = analysis
         self._type_of = analysis.call_graph.type_of
         self._graphs: dict[Graph, tuple[float, Cost]] = {}
+        self._holding: dict[Graph, MatmulRates | None] = {}
 
     def seconds(self, node: Apply) -> tuple[float, Cost]:
         """The compute seconds and the cost of an instruction, including functions applied inside it.
@@ -39,6 +42,34 @@ class ComputeTime:
         cost = self.analysis.own(node)
         return self._one(node, cost), cost
 
+    def matmul(self, node: Apply) -> Matmul | None:
+        """The matrix product that an instruction is, if the device has measured rates of its type.
+
+        A convolution is the product of its patches with its filters.
+        """
+        if not self.device.matmul or not node.has_trait(Trait.CONTRACTS):
+            return None
+        flops = self.analysis.own(node).flops
+        types = [self._type_of(operand) for operand in node.operands[:2]]
+        made, dtype = self._type_of(node), _widest_dtype(types)
+        rates = self.device.matmul_rates(dtype, _is_fast(node))
+        if rates is None or not flops or not isinstance(made, TensorType):
+            return None
+        batch, columns = _batch_and_columns(node, types, made)
+        rows = max(elements(made) // (batch * columns), 1)
+        contracted = max(round(flops / (2 * batch * rows * columns)), 1)
+        units, bandwidth = self.device.multiprocessors, self.device.memory_bandwidth
+        return Matmul(rates, units, bandwidth, dtype.bits / 8, batch, rows, columns, contracted)
+
+    def held_matmul(self, node: Apply) -> MatmulRates | None:
+        """The rates of a product that an instruction is or, as a fusion or call, holds; None if it has none."""
+        called = _entered(node)
+        if called is None:
+            product = self.matmul(node)
+            return None if product is None else product.rates
+        self._graph(called)
+        return self._holding[called]
+
     def _graph(self, graph: Graph) -> tuple[float, Cost]:
         pending = [] if graph in self._graphs else [graph]
         while pending:  # callees first
@@ -51,6 +82,8 @@ class ComputeTime:
             pending.pop()
             if current not in self._graphs:
                 self._graphs[current] = self._sum(applies)
+                held = (self.held_matmul(node) for node in applies if self.device.matmul)
+                self._holding[current] = next((rates for rates in held if rates is not None), None)
         return self._graphs[graph]
 
     def _sum(self, nodes: list[Apply]) -> tuple[float, Cost]:
@@ -70,9 +103,12 @@ class ComputeTime:
         if opcode == "custom-call":
             return self._called(node, cost)
         if opcode in MATRIX:
-            return cost.flops / self.device.matrix_rate(_widest_dtype(node, self._type_of), _is_fast(node))
+            product = self.matmul(node)
+            if product is not None:
+                return product.seconds
+            return cost.flops / self.device.matrix_rate(_dtype_of(node, self._type_of), _is_fast(node))
         flops = _scanned(node, cost.flops) if opcode in SCANS else cost.flops
-        seconds = flops / self.device.vector_rate(_widest_dtype(node, self._type_of))
+        seconds = flops / self.device.vector_rate(_dtype_of(node, self._type_of))
         if cost.transcendentals:
             seconds += cost.transcendentals / self.device.transcendental_rate(opcode)
         return seconds
@@ -123,9 +159,27 @@ def _scanned(node: Apply, flops: float) -> float:
     return min(flops, elements(value_type) * (value_type.dims[sized[0]] - 1).bit_length())
 
 
-def _widest_dtype(node: Node, type_of: Callable[[Node], Type | None]) -> DType:
+def _batch_and_columns(node: Apply, types: Sequence[Type | None], made: TensorType) -> tuple[int, int]:
+    """Of a contraction, how many products it is, and how many columns the result of each has."""
+    left, right = types
+    if node.opcode == "dot" and isinstance(left, TensorType) and isinstance(right, TensorType):
+        batch, summed = (
+            math.prod(left.dims[dim] for dim in node.attributes.get(name) or ())
+            for name in ("lhs_batch_dims", "lhs_contracting_dims")
+        )
+        return batch, max(elements(right) // (batch * summed), 1)
+    if node.opcode == "convolution":
+        groups = max(node.attributes.get("feature_group_count") or 1, node.attributes.get("batch_group_count") or 1)
+        return groups, max(made.dims[node.attributes["dim_labels"].output.index("f")] // groups, 1)
+    return 1, max(made.dims[-1] if made.dims else 1, 1)
+
+
+def _dtype_of(node: Node, type_of: Callable[[Node], Type | None]) -> DType:
     """The widest element type of an instruction's operands, or of the result if it has none; f32 if none is known."""
-    types = [type_of(operand) for operand in node.operands] or [type_of(node)]
+    return _widest_dtype([type_of(operand) for operand in node.operands] or [type_of(node)])
+
+
+def _widest_dtype(types: Iterable[Type | None]) -> DType:
     return max(_dtypes(types), key=lambda element_type: element_type.bits, default=dtype("f32"))
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
+from dataclasses import MISSING, fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
+from hloom.analysis.collective_rates import law
+from hloom.analysis.matmul_time import MatmulRates
 from hloom.text import HloomError, Source, read_limited
 
 Table = dict[str, Any]
@@ -21,20 +24,24 @@ MOST_DOTS = 200
 NUMBERS = ("memory_bytes", "memory_bandwidth", "launch_seconds")
 OPTIONAL_NUMBERS = (
     *("start_seconds", "fresh_bytes", "fresh_bandwidth", "spread_bytes", "spread_seconds", "small_loop_bytes"),
-    *("devices_per_host", "thread_registers", "block_shared_bytes"),
+    *("devices_per_host", "thread_registers", "block_shared_bytes", "multiprocessors"),
 )
 BACKENDS = ("cpu", "gpu", "tpu")
 RATES = ("matrix", "vector")
 OPTIONAL_RATES = ("transcendental", "opcodes")
-FIELDS = ("title", "backend", *NUMBERS, *OPTIONAL_NUMBERS, *RATES, *OPTIONAL_RATES, "links", "sources")
+FIELDS = ("title", "backend", *NUMBERS, *OPTIONAL_NUMBERS, *RATES, *OPTIONAL_RATES, "matmul", "links", "sources")
 FORMER_LINK_FIELDS = {"kind": "technology"}
 """Old names of link fields, which are still read."""
-LINK_FIELDS = ("name", "technology", "topology", "bandwidth", "latency", "devices", "sources")
+LINK_FIELDS = ("name", "technology", "topology", "bandwidth", "latency", "devices", "collectives", "sources")
+COLLECTIVES = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all", "collective-permute")
+"""The opcodes whose rates a link may have; others take those of one of them."""
 TOPOLOGIES = ("switch", "mesh", "torus2d", "torus3d", "host")
 MAY_BE_ZERO = frozenset(
     (
         *("launch_seconds", "start_seconds", "fresh_bytes", "fresh_bandwidth", "spread_bytes", "spread_seconds"),
-        *("small_loop_bytes", "latency"),
+        *("small_loop_bytes", "latency", "step_seconds", "peer_seconds", "tile_seconds", "split_seconds", "own_share"),
+        *("pipelining", "latency_limit", "eager_bytes", "narrow_seconds", "overlap", "arrange_bandwidth"),
+        *("batch_tile_bandwidth", "batch_tile_seconds"),
     )
 )
 _HEADER = re.compile(r"^[ \t]*\[+\s*(?P<name>[^\]]+?)\s*\]+", re.MULTILINE)
@@ -109,6 +116,7 @@ class _Checker:
             self.fail(f"the device '{name}' states no rates", name, "")
         if "f32" not in table["vector"]:
             self.fail(f"the vector rates of '{name}' should have one for f32", f"{name}.vector", "")
+        self.matmul(name, table)
         self.sources(name, table)
         self.links(name, table.get("links", []))
 
@@ -129,9 +137,37 @@ class _Checker:
             self.fail(f"{field} of '{name}' should be a table of rates", name, field)
         for key, value in rates.items():
             self.number(f"{name}.{field}", key, value)
-            if field in RATES and not re.fullmatch(r"(b?f|s)\d+\w*", key):
-                message = f"'{key}' is not an element type: rates are for f64, f32, bf16, s8 and so on"
-                self.fail(message, f"{name}.{field}", key)
+            if field in RATES:
+                self.element_type(f"{name}.{field}", key)
+
+    def matmul(self, name: str, table: Mapping[str, Any]) -> None:
+        rows = table.get("matmul", {})
+        if not isinstance(rows, dict):
+            self.fail(f"matmul of '{name}' should be a table of element types", name, "matmul")
+        if rows and "multiprocessors" not in table:
+            self.fail(f"the device '{name}' has rates of matmul, so it should have multiprocessors", name, "")
+        for key, figures in rows.items():
+            self.element_type(f"{name}.matmul", key)
+            self.figures(f"{name}.matmul.{key}", figures, MatmulRates)
+
+    def figures(self, name: str, figures: Any, kind: type) -> None:
+        """Check that a table has the figures of a class of rates."""
+        if not isinstance(figures, dict):
+            self.fail(f"'{name}' should be a table of figures", name, "")
+        known = {field.name: field.default is MISSING for field in fields(kind)}
+        self.known(name, figures, tuple(known))
+        for figure, is_required in known.items():
+            if figure in figures:
+                self.number(name, figure, figures[figure])
+            elif is_required:
+                self.fail(f"'{name}' has no {figure}", name, "")
+        if figures.get("overlap", 0) > 1:
+            self.fail(f"overlap of '{name}' should be a share from 0 to 1", name, "overlap")
+
+    def element_type(self, table: str, key: str) -> None:
+        if not re.fullmatch(r"(b?f|s)\d+\w*", key):
+            message = f"'{key}' is not an element type: rates are for f64, f32, bf16, s8 and so on"
+            self.fail(message, table, key)
 
     def sources(self, name: str, table: Mapping[str, Any]) -> None:
         sources = table.get("sources", {})
@@ -139,6 +175,7 @@ class _Checker:
         figures += [
             f"{table_name}.{key}" for table_name in (*RATES, *OPTIONAL_RATES) for key in table.get(table_name, {})
         ]
+        figures += [f"matmul.{key}" for key in table.get("matmul", {})]
         for figure in figures:
             if not sources.get(figure) and not sources.get(figure.partition(".")[0]):
                 hint = f'[{name}.sources] {figure} = "where from"'
@@ -160,7 +197,13 @@ class _Checker:
                 self.number(name, field, link[field])
         if link["topology"] not in TOPOLOGIES:
             self.fail(f"no topology is called '{link['topology']}'", name, "topology", ", ".join(TOPOLOGIES))
-        for field in ("bandwidth", "latency"):
+        collectives = link.get("collectives", {})
+        if not isinstance(collectives, dict):
+            self.fail(f"collectives of the link '{link['name']}' should be a table of opcodes", name, "collectives")
+        self.known(f"{name}.collectives", collectives, COLLECTIVES)
+        for opcode, figures in collectives.items():
+            self.figures(f"{name}.collectives.{opcode}", figures, law(figures if isinstance(figures, dict) else ()))
+        for field in ("bandwidth", "latency", *(["collectives"] if collectives else [])):
             if not link.get("sources", {}).get(field):
                 self.fail(f"{field} of the link '{link['name']}' has no source", name, field)
 

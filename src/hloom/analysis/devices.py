@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 
+from hloom.analysis.collective_rates import CollectiveRates, law
 from hloom.analysis.device_files import Table, read_tables
+from hloom.analysis.matmul_time import MatmulRates
 from hloom.ir import DType
 from hloom.text import HloomError
 
@@ -25,6 +27,9 @@ DEFAULT = "default"
 FLOPS_EACH = 8
 """Vector operations assumed per transcendental function if a device gives no rate."""
 
+_FLOATS_BY_BITS = {16: "bf16", 8: "f8"}
+"""The types whose rates of products others of the same size take: tensor cores multiply them equally fast."""
+
 
 @dataclass(frozen=True, slots=True)
 class Interconnect:
@@ -33,7 +38,7 @@ class Interconnect:
     `technology` is the link's name, such as NVLink or PCIe. `bandwidth` is in bytes per second that one device sends:
     in total through a `switch`, to each other device in a `mesh`, along one axis in a torus, to the host for `host`.
     `latency` is in seconds per step. `devices` is how many devices are joined, those with adjacent numbers; None for
-    any number.
+    any number. `collectives` are the rates of collectives that were measured on it, by opcode.
     """
 
     name: str
@@ -42,6 +47,7 @@ class Interconnect:
     bandwidth: float
     latency: float
     devices: int | None = None
+    collectives: Mapping[str, CollectiveRates] | None = None
     sources: Mapping[str, str] | None = None
 
 
@@ -54,7 +60,8 @@ class Device:
     each instruction, `start_seconds` the one-time overhead of a program run.
 
     `backend` is the XLA backend for it: `cpu`, `gpu` or `tpu`. `thread_registers` is the number of 32-bit registers of
-    a GPU thread, `block_shared_bytes` the shared memory of a thread block; 0 means no limit.
+    a GPU thread, `block_shared_bytes` the shared memory of a thread block; 0 means no limit. `multiprocessors` is the
+    number of a GPU's, and `matmul` has the rates of its matrix products by element type, where they were measured.
 
     Three properties of CPUs that accelerators lack: for a program result of `fresh_bytes` or more, the system first has
     to allocate memory, at `fresh_bandwidth`, in addition to the writing. An elementwise operation that moves
@@ -82,6 +89,8 @@ class Device:
     backend: str = "cpu"
     thread_registers: float = 0.0
     block_shared_bytes: float = 0.0
+    multiprocessors: int = 0
+    matmul: Mapping[str, MatmulRates] = field(default_factory=dict)
     sources: Mapping[str, str] | None = None
 
     def matrix_rate(self, dtype: DType, is_fast: bool = True) -> float:
@@ -89,6 +98,14 @@ class Device:
         if is_fast and dtype.name == "f32" and FAST in self.matrix:
             return self.matrix[FAST]
         return _rate(self.matrix, dtype)
+
+    def matmul_rates(self, dtype: DType, is_fast: bool = True) -> MatmulRates | None:
+        """The measured rates of products of a type, or of another float type of its size; None if there are none."""
+        if dtype.name == "f32":
+            return self.matmul.get(FAST if is_fast else "f32")
+        if dtype.is_complex or dtype.is_integer or dtype.name == "pred":
+            return None
+        return self.matmul.get(dtype.name) or self.matmul.get(_FLOATS_BY_BITS.get(dtype.bits, ""))
 
     def vector_rate(self, dtype: DType) -> float:
         """FLOP/s of elementwise operations."""
@@ -163,9 +180,14 @@ def _read(path: Path) -> dict[str, Device]:
 
 
 def _device(name: str, table: Table) -> Device:
-    links = tuple(Interconnect(**link) for link in table.get("links", ()))
+    links = tuple(Interconnect(**{**link, "collectives": _collectives(link)}) for link in table.get("links", ()))
     rates = {rate: dict(table.get(rate, {})) for rate in ("matrix", "vector", "transcendental", "opcodes")}
-    return Device(name, **{**table, **rates, "links": links})
+    matmul = {key: MatmulRates(**figures) for key, figures in table.get("matmul", {}).items()}
+    return Device(name, **{**table, **rates, "links": links, "matmul": matmul})
+
+
+def _collectives(link: Table) -> dict[str, CollectiveRates]:
+    return {opcode: law(figures)(**figures) for opcode, figures in link.get("collectives", {}).items()}
 
 
 def _rate(rates: Mapping[str, float], dtype: DType) -> float:

@@ -16,6 +16,7 @@ from hloom.analysis.cost_groups import CostGroups, cost_groups
 from hloom.analysis.cost_properties import Cost
 from hloom.analysis.devices import DEFAULT_DEVICE, Device, as_device
 from hloom.analysis.fusion import FORWARDING, VIEWS, FusionGroup, FusionModel, MovedBytes, border_bytes, has_fusions
+from hloom.analysis.matmul_time import Matmul, MatmulRates
 from hloom.analysis.size_note import qualifier, varieties
 from hloom.analysis.sizes import leaf_bytes
 from hloom.analysis.tables import Table
@@ -98,11 +99,11 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class KernelWork:
-    """The timing of a kernel, and what it consists of: compute seconds by instruction, and bytes moved."""
+    """The timing of a kernel, and what it consists of: compute seconds by instruction, and seconds of bytes moved."""
 
     timing: Timing
     computed: tuple[tuple[Apply, float], ...]
-    moved: tuple[MovedBytes, ...]
+    moved: tuple[tuple[MovedBytes, float], ...]
 
 
 class Roofline(Displayed):
@@ -239,19 +240,40 @@ class Roofline(Displayed):
         spent = Cost(flops, functions, max(0, sum(part.size for part in moved)))
         if spent == Cost() and not link:
             return None
-        memory = self.device.memory_seconds(spent.bytes_accessed)
+        held = self._held_matmul(group)
+        moving = [(part, self._moving_seconds(part, held if len(moved) > 1 else None)) for part in moved]
+        memory = max(sum(seconds for _, seconds in moving), 0.0)
         if root in self._results:
-            memory += self.device.fresh_seconds(leaf_bytes(self.report.call_graph.type_of(root)))
+            fresh = self.device.fresh_seconds(leaf_bytes(self.report.call_graph.type_of(root)))
+            moving = [(part, seconds * (memory + fresh) / memory) for part, seconds in moving] if memory else moving
+            memory += fresh
         sent = transfer.comm_bytes if transfer is not None else 0
         compute = sum(seconds for seconds, _ in parts)
-        launch = self.device.launch_seconds if root.graph not in self._small_loops else 0.0
+        launched = self.device.launch_seconds if held is None else held.launch_seconds
+        launch = launched if root.graph not in self._small_loops else 0.0
         if root.opcode not in MATRIX:
             launch += self.device.spreading_seconds(spent.bytes_accessed)
         shown = next(member for member in group.members if member.opcode not in VIEWS)
         kinds = varieties(group.members) if self.report.sizes else frozenset()
         timing = Timing(shown, len(group.members), 1, spent, sent, compute, memory, link, launch, kinds)
         computed = zip(group.members, (seconds for seconds, _ in parts), strict=True)
-        return KernelWork(timing, tuple(computed), tuple(moved))
+        return KernelWork(timing, tuple(computed), tuple(moving))
+
+    def matmul(self, node: Apply) -> Matmul | None:
+        """The matrix product that an instruction is, if the device has measured rates of its type."""
+        return self._computing.matmul(node)
+
+    def _held_matmul(self, group: FusionGroup) -> MatmulRates | None:
+        if not self.device.matmul:
+            return None
+        held = (self._computing.held_matmul(member) for member in group.members)
+        return next((rates for rates in held if rates is not None), None)
+
+    def _moving_seconds(self, part: MovedBytes, held: MatmulRates | None) -> float:
+        """Seconds to move a part of a kernel's bytes; a product's result is written at a rate of its own."""
+        if held is not None and part.operand_index is None:
+            return part.size / held.write_bandwidth
+        return self.device.memory_seconds(part.size)
 
     def _moved(self, group: FusionGroup, root_cost: Cost) -> list[MovedBytes]:
         """The bytes that a kernel moves; those of an instruction that computes no operands are as it accesses them.

@@ -37,7 +37,7 @@ def planned_seconds(module: Module, name: str) -> float:
     known = device(name)
     mesh = Mesh.parse("data=2")
     rates = Rates.of(known, mesh)
-    expected = search_plans(module, mesh, rates=rates).best.expected
+    expected = search_plans(module, mesh, rates=rates, pins={"x": "[data,-]"}).best.expected
     assert expected is not None
     return expected.compute_seconds(rates)
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hloom.analysis import collective_seconds, device, devices
+from hloom.analysis import collective_line, collective_seconds, device, devices
 from hloom.analysis.collective_cost import CollectiveCost
 from hloom.distribute.partitioner import TracedCollective
 from hloom.distribute.planner.cost_model import CollectiveTimes, Rates
@@ -22,8 +22,14 @@ from hloom.text import HloomError
 from tests.helpers.properties import examples
 from tests.sharding.meshes import meshes
 
-NVLINK, INFINIBAND = 450e9, 50e9
+INFINIBAND = 50e9
 LARGE = 2**40
+
+
+def nvlink(size: int) -> float:
+    """Bytes per second that each of some H100s sends in a large all-gather, which was measured."""
+    line = collective_line("all-gather", range(size), device("h100"))
+    return 1 / line.byte_seconds
 
 
 def bandwidth(name: str, mesh: Mesh, axis: str) -> float:
@@ -35,18 +41,18 @@ def bandwidth(name: str, mesh: Mesh, axis: str) -> float:
 @pytest.mark.parametrize(
     ("name", "text", "bandwidths"),
     [
-        ("h100", "data=2,model=4", {"data": NVLINK, "model": NVLINK}),
-        ("h100", "data=4,model=8", {"data": INFINIBAND, "model": NVLINK}),
-        ("h100", "model=8,data=4", {"model": 2 * INFINIBAND, "data": NVLINK}),
+        ("h100", "data=2,model=4", {"data": nvlink(2), "model": nvlink(4)}),
+        ("h100", "data=4,model=8", {"data": INFINIBAND, "model": nvlink(8)}),
+        ("h100", "model=8,data=4", {"model": 2 * INFINIBAND, "data": nvlink(4)}),
         ("h100", "data=16", {"data": 8 * INFINIBAND}),
-        ("h100", "data=4,pipe=4,model=4", {"data": INFINIBAND, "pipe": 2 * INFINIBAND, "model": NVLINK}),
+        ("h100", "data=4,pipe=4,model=4", {"data": INFINIBAND, "pipe": 2 * INFINIBAND, "model": nvlink(4)}),
         ("mi300x", "data=2,model=8", {"data": 50e9, "model": 7 * 64e9}),
         ("tpu-v5e", "data=16,model=16", {"data": 1e11, "model": 1e11}),
     ],
 )
 def test_minor_axes_stay_inside_a_host(name: str, text: str, bandwidths: dict[str, float]):
     mesh = Mesh.parse(text)
-    assert {axis: bandwidth(name, mesh, axis) for axis in mesh.names} == pytest.approx(bandwidths, rel=1e-3)
+    assert {axis: bandwidth(name, mesh, axis) for axis in mesh.names} == pytest.approx(bandwidths, rel=5e-3)
     assert CollectiveTimes(mesh, device(name)).slowest_bandwidth == pytest.approx(min(bandwidths.values()))
 
 
@@ -75,7 +81,7 @@ def test_a_ring_over_two_axes_shares_the_links_between_hosts():
 
 def test_the_order_of_the_devices_counts():
     spread = Mesh(("x", "y"), (8, 2), ExplicitDevices(tuple(range(0, 16, 2)) + tuple(range(1, 16, 2))))
-    assert bandwidth("h100", spread, "y") == pytest.approx(NVLINK, rel=1e-3)
+    assert bandwidth("h100", spread, "y") == pytest.approx(nvlink(2), rel=5e-3)
     assert bandwidth("h100", Mesh.parse("x=8,y=2"), "x") == pytest.approx(4 * INFINIBAND, rel=1e-3)
 
 

@@ -88,9 +88,8 @@ class _Run:
         if stage.stage + 1 == len(self.plan.stages):
             return 0.0
         following = self.plan.stages[stage.stage + 1].devices
-        latency, per_byte = self.costs.machine.transfer_line(own.devices, following)
         sent = float(self.tables.outputs[own.last]) * self._copies(stage)
-        return latency + per_byte * sent if sent else 0.0
+        return self.costs.machine.transfer_seconds(own.devices, following, sent)
 
     def _copies(self, stage: StageCost) -> float:
         """How many copies of what it sends a stage's devices hold together."""
@@ -114,10 +113,9 @@ class _Run:
         own = self.plan.stages[stage.stage]
         if stage.sharding is not None or len(own.devices) == 1:
             return 0.0
-        latency, per_byte = self.costs.machine.all_reduce_line(own.devices)
-        sums = sum(len(made.sums) for made in stage.programs.microbatch.values() if made.stage == stage.stage)
+        sums = max(1, sum(len(made.sums) for made in stage.programs.microbatch.values() if made.stage == stage.stage))
         gradients = float(self.tables.gradients[own.first, own.last])
-        return latency * max(1, sums) + per_byte * gradients if gradients else 0.0
+        return sums * self.costs.machine.all_reduce_seconds(own.devices, gradients / sums)
 
     def mean_seconds(self) -> dict[str, float]:
         """The mean over all devices of the seconds of microbatches, by cause."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hloom.analysis import HOST, Device, Interconnect, collective_line, comm_factor
+from hloom.analysis import HOST, CollectiveLine, Device, Interconnect, MessageTime, collective_line, comm_factor
 from hloom.text import HloomError
 
 LARGEST_MACHINE = 4096
@@ -58,27 +58,24 @@ class Machine:
         links = tuple(link for link in device.links if link.topology != HOST)
         return Machine(count, device.memory_bytes if memory_bytes is None else memory_bytes, links)
 
-    def all_reduce_line(self, devices: Sequence[int]) -> tuple[float, float]:
-        """Latency, and seconds per byte, of summing up over these devices what each holds."""
+    def all_reduce_time(self, devices: Sequence[int]) -> MessageTime:
+        """The time of summing up over these devices what each holds, by its bytes."""
         if len(devices) < 2:
-            return 0.0, 0.0
-        latency, byte_seconds = collective_line("all-reduce", devices, self)
-        return latency, byte_seconds * comm_factor("all-reduce", len(devices))
+            return CollectiveLine(0.0, 0.0)
+        return collective_line("all-reduce", devices, self).scaled(comm_factor("all-reduce", len(devices)))
 
     def all_reduce_seconds(self, devices: Sequence[int], data_bytes: float) -> float:
         """Seconds for these devices to all-reduce this many bytes."""
-        latency, per_byte = self.all_reduce_line(devices)
-        return latency + per_byte * data_bytes if data_bytes else 0.0
+        return self.all_reduce_time(devices).seconds(data_bytes)
 
-    def transfer_line(self, sources: Sequence[int], targets: Sequence[int]) -> tuple[float, float]:
-        """Latency, and seconds per byte, of bringing what is split over `sources` to `targets`, split over those.
+    def transfer_time(self, sources: Sequence[int], targets: Sequence[int]) -> MessageTime:
+        """The time of bringing what is split over `sources` to `targets`, split over those, by its bytes.
 
         The devices send side by side; the smaller of both sides, and the farthest pair, set the time.
         """
-        latency, byte_seconds = collective_line("send", (*sources, *targets), self)
-        return latency, byte_seconds / min(len(sources), len(targets))
+        each = collective_line("send", (*sources, *targets), self)
+        return each.scaled(1 / min(len(sources), len(targets)))
 
     def transfer_seconds(self, sources: Sequence[int], targets: Sequence[int], data_bytes: float) -> float:
-        """Seconds to bring this many bytes from `sources` to `targets`, as in `transfer_line`."""
-        latency, per_byte = self.transfer_line(sources, targets)
-        return latency + per_byte * data_bytes if data_bytes else 0.0
+        """Seconds to bring this many bytes from `sources` to `targets`, as in `transfer_time`."""
+        return self.transfer_time(sources, targets).seconds(data_bytes)

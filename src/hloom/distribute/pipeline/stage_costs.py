@@ -16,6 +16,7 @@ from itertools import accumulate
 
 import numpy as np
 
+from hloom.analysis import MessageTime
 from hloom.distribute.pipeline.chain import Chain
 from hloom.distribute.pipeline.machine import Machine
 from hloom.distribute.pipeline.plan import Action, ActionKind, PipelinePlan, Schedule
@@ -88,7 +89,7 @@ class StageCosts:
         self.microbatch = microbatch
         self.has_overlap = has_overlap
         self.scale = microbatch / chain.batch
-        self._exposed: dict[tuple[int, tuple[float, float]], np.ndarray] = {}
+        self._exposed: dict[tuple[int, MessageTime], np.ndarray] = {}
 
     @cached_property
     def forward(self) -> np.ndarray:
@@ -155,30 +156,31 @@ class StageCosts:
 
     def exposed_all_reduce(self, width: int, first_device: int) -> np.ndarray:
         """Seconds of the gradients' all-reduce over devices `first_device` and on that nothing overlaps, [k, l]."""
-        line = self.machine.all_reduce_line(range(first_device, first_device + width))
-        if (width, line) not in self._exposed:
-            self._exposed[width, line] = self._exposed_all_reduce(width, *line)
-        return self._exposed[width, line]
+        time = self.machine.all_reduce_time(range(first_device, first_device + width))
+        if (width, time) not in self._exposed:
+            self._exposed[width, time] = self._exposed_all_reduce(width, time)
+        return self._exposed[width, time]
 
-    def _exposed_all_reduce(self, width: int, latency: float, per_byte: float) -> np.ndarray:
+    def _exposed_all_reduce(self, width: int, time: MessageTime) -> np.ndarray:
         if width == 1:
             return np.zeros_like(self.gradients)
+        whole = time.each(self.gradients)
         if not self.has_overlap:
-            return np.where(self.gradients > 0, latency + per_byte * self.gradients, 0.0)
+            return whole
+        per_byte = np.divide(whole - time.latency, self.gradients, out=np.zeros_like(whole), where=self.gradients > 0)
         layers, gradients = self.chain.layers, self.gradients.diagonal()
         backward = [self.scale * layer.backward_seconds / width + layer.backward_fixed_seconds for layer in layers]
         exposed = np.zeros_like(self.gradients)
         ready, done = np.zeros(len(layers)), np.zeros(len(layers))
         for k in reversed(range(len(layers))):
             ready[k:] += backward[k]
-            done[k:] = np.maximum(done[k:], ready[k:]) + per_byte * gradients[k]
+            done[k:] = np.maximum(done[k:], ready[k:]) + per_byte[k, k:] * gradients[k]
             exposed[k, k:] = done[k:] - ready[k:]
-        return np.where(self.gradients > 0, latency + exposed, 0.0)
+        return np.where(self.gradients > 0, time.latency + exposed, 0.0)
 
     def transfer_seconds(self, sources: Sequence[int], targets: Sequence[int]) -> np.ndarray:
         """Seconds that a microbatch takes from a stage that ends with each layer to the next."""
-        latency, per_byte = self.machine.transfer_line(sources, targets)
-        return np.where(self.outputs > 0, latency + per_byte * self.outputs, 0.0)
+        return self.machine.transfer_time(sources, targets).each(self.outputs)
 
     def _between(self, field: str) -> np.ndarray:
         """The sum of a field over the layers k to l, both included, [k, l]."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hloom.analysis import HOST, CollectiveLine, Device, Interconnect, collective_line, step_count
+from hloom.analysis import HOST, Device, Interconnect, MessageTime, collective_line, step_count
 from hloom.distribute.partitioner import TracedCollective
 from hloom.ir import Node, TensorType
 from hloom.sharding import Axes, Mesh
@@ -69,27 +69,28 @@ class CollectiveTimes:
     def __init__(self, mesh: Mesh, device: Device) -> None:
         self._mesh, self._device = mesh, device
         self._groups: dict[Axes, list[tuple[int, ...]]] = {}
-        self._lines: dict[tuple[str, Axes, int], CollectiveLine] = {}
+        self._times: dict[tuple[str, Axes, int], tuple[MessageTime, ...]] = {}
 
     def seconds(self, step: TracedCollective, width: float) -> float:
         """The time of a collective on elements of `width` bytes."""
-        line = self._line(step.opcode, step.axes, step.group_size)
-        return line.seconds(step.elements_sent * width)
+        times, sent = self._times_of(step.opcode, step.axes, step.group_size), step.elements_sent * width
+        return times[0].seconds(sent) if len(times) == 1 else max(time.seconds(sent) for time in times)
 
     @property
     def slowest_bandwidth(self) -> float:
         """Bytes that a device sends per second in rings along the slowest axis."""
         axes = [(name,) for name, size in zip(self._mesh.names, self._mesh.sizes, strict=True) if size > 1]
-        lines = [self._line("all-gather", axis, self._mesh.count(axis)) for axis in axes]
-        return min((1 / line.byte_seconds for line in lines if line.byte_seconds), default=math.inf)
+        times = [time for axis in axes for time in self._times_of("all-gather", axis, self._mesh.count(axis))]
+        return min((1 / time.byte_seconds for time in times if time.byte_seconds), default=math.inf)
 
-    def _line(self, opcode: str, axes: Axes, group_size: int) -> CollectiveLine:
+    def _times_of(self, opcode: str, axes: Axes, group_size: int) -> tuple[MessageTime, ...]:
+        """The times of the groups along some axes, each once."""
         key = opcode, axes, group_size
-        if key not in self._lines:
+        if key not in self._times:
             steps = step_count(opcode, group_size)
-            lines = [collective_line(opcode, members, self._device, steps) for members in self._members(axes)]
-            self._lines[key] = CollectiveLine(*map(max, zip(*lines, strict=True)))
-        return self._lines[key]
+            times = (collective_line(opcode, members, self._device, steps) for members in self._members(axes))
+            self._times[key] = tuple(dict.fromkeys(times))
+        return self._times[key]
 
     def _members(self, axes: Axes) -> list[tuple[int, ...]]:
         """Groups along some axes, or all if none are named: one for each pattern of blocks that links join."""

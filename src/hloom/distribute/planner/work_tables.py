@@ -8,18 +8,19 @@ on a single device.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from hloom.analysis import KernelWork, first_array, roofline
+from hloom.analysis import KernelWork, Matmul, Roofline, first_array, roofline
 from hloom.distribute.planner.clusters import Cluster
 from hloom.distribute.planner.cost_model import CAUSES
 from hloom.distribute.planner.problem import Problem, Read
 from hloom.distribute.planner.strategies import is_contraction
 from hloom.distribute.planner.strategy_costs import local_factors, local_points
-from hloom.ir import Node, TensorType
+from hloom.ir import Apply, AxisMap, Node, TensorType
 
 COMPUTE, MEMORY, LAUNCH = range(len(CAUSES))
 ITERATIONS = -1
@@ -30,8 +31,8 @@ Part = tuple[Node, int | None, float]
 
 def add_work(problem: Problem) -> None:
     """Put into a problem the seconds of a device's work by cluster, cause and strategy, and those of contractions."""
-    tables = _Tables(problem)
     report = roofline(problem.module, problem.rates.device)
+    tables = _Tables(problem, report)
     tables.add_constant(LAUNCH, report.device.start_seconds, None)
     for graph, times in problem.clusters.dataflow.times.items():
         for kernel in report.kernels(graph):
@@ -44,19 +45,18 @@ def add_work(problem: Problem) -> None:
 class _Tables:
     """Tables that kernels are added to."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
+    def __init__(self, problem: Problem, report: Roofline) -> None:
+        self.problem, self._report = problem, report
         self.tables = {number: np.zeros((len(CAUSES), len(own))) for number, own in problem.options.items()}
         self._iterations: dict[tuple, np.ndarray] = {}
+        self._products: dict[tuple, np.ndarray] = {}
 
     def add(self, kernel: KernelWork, times: float) -> None:
         """Add a kernel that runs this many times."""
         timing = kernel.timing
         self.add_constant(LAUNCH, timing.launch * times, self.problem.clusters.of(timing.node))
-        moved_bytes = sum(part.size for part in kernel.moved)
-        byte_seconds = timing.memory * times / moved_bytes if moved_bytes else 0.0
         computed = [(node, _shared_operand(node), own * times) for node, own in kernel.computed if own]
-        moved = [(part.node, part.operand_index, part.size * byte_seconds) for part in kernel.moved if byte_seconds]
+        moved = [(part.node, part.operand_index, own * times) for part, own in kernel.moved if own]
         compute, memory = self._by_cluster(computed), self._by_cluster(moved)
         numbers = {number for number in (*compute, *memory) if number is not None}
         if len(numbers) > 1:
@@ -95,7 +95,10 @@ class _Tables:
         """The share of a value that a device has under each strategy; of a contraction's work, of its iterations."""
         problem = self.problem
         if operand_index == ITERATIONS and node in problem.clusters.maps:
-            return self._iteration_share(cluster, node)
+            product = self._report.matmul(node) if isinstance(node, Apply) else None
+            if product is None:
+                return self._iteration_share(cluster, node)
+            return self._product_share(cluster, node, product)
         array = first_array(node.type if operand_index is None else node.operands[operand_index].type)
         if not isinstance(array, TensorType):
             return 1.0
@@ -114,6 +117,39 @@ class _Tables:
             counts = [local_points(problem, local, dict(strategy.before)) for strategy in options]
             self._iterations[key] = np.array(counts, np.float64) / points
         return self._iterations[key]
+
+    def _product_share(self, cluster: Cluster, node: Node, product: Matmul) -> np.ndarray:
+        """The seconds of a device's part of a matrix product under each strategy, as a share of those of the whole."""
+        problem, axis_map = self.problem, self.problem.clusters.maps[node]
+        local = local_factors(problem, cluster, node)
+        key = problem.representative[cluster.number], local, product
+        if key not in self._products:
+            roles = _roles(axis_map)
+            wholes = [math.prod(axis_map.factors[number].size for number in role) for role in roles]
+            seconds = []
+            for strategy in problem.options[cluster.number]:
+                axes_of = dict(strategy.before)
+                points = [local_points(problem, tuple(local[number] for number in role), axes_of) for role in roles]
+                batch, m, n, k = (own / whole for own, whole in zip(points, wholes, strict=True))
+                seconds.append(product.shared(batch, m, n, k).seconds)
+            self._products[key] = np.array(seconds, np.float64) / product.seconds
+        return self._products[key]
+
+
+def _roles(axis_map: AxisMap) -> tuple[list[int], ...]:
+    """The factors of a contraction that are the batch, the rows and the columns of the product, and what is summed."""
+    left, right, made = (
+        {number for dimension in leaf for number in dimension} for leaf in (*axis_map.operands[:2], axis_map.results[0])
+    )
+    roles: tuple[list[int], ...] = [], [], [], []
+    for number in range(len(axis_map.factors)):
+        if number not in made:
+            roles[3].append(number)
+        elif number in left:
+            roles[0 if number in right else 1].append(number)
+        else:
+            roles[2].append(number)
+    return roles
 
 
 def _shared_operand(node: Node) -> int | None:

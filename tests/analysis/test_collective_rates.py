@@ -1,0 +1,114 @@
+"""The times of collectives within a domain of NVLink, against measured times and at their limits.
+
+Covers `analysis/collective_rates.py`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hloom.analysis import collective_line, comm_factor, device
+from hloom.analysis.collective_rates import CollectiveLine, PairRates, PeerRates, RingRates, law
+from tests.analysis.gpu_times import accuracy, collectives
+
+HELD = accuracy(collectives()[1])
+SMALL_SAMPLES = ("h100", "b200")
+"""Devices of which 10 to 20 rows are held out for each opcode; short messages repeat within a factor of two or three."""
+RING = RingRates(1e-5, 1e-6, 4e11, 0.5, 1.0)
+PEERS = PeerRates(1e-5, 1e-6, 1024, 1e9, 1e10, 0.5, 0.5, 1e-3)
+PAIR = PairRates(1e-5, 1024, 1e9, 1e11, 1e6, 1e10, 1.0)
+
+
+@pytest.mark.parametrize("group", [group for group in HELD if group[0] not in SMALL_SAMPLES])
+def test_collectives_whose_times_were_held_out(group: tuple[str, str, str]):
+    """Of a third of the measured rows, which no rate was fitted to."""
+    made = HELD[group]
+    assert 0.95 <= made.median <= 1.05
+    assert made.within >= 0.8
+
+
+@pytest.mark.parametrize("name", SMALL_SAMPLES)
+def test_collectives_in_a_host_whose_times_were_held_out(name: str):
+    rows = [row for row in collectives()[1] if row.device == name]
+    ratios = np.concatenate([[made.median] * made.rows for group, made in HELD.items() if group[0] == name])
+    within = sum(made.within * made.rows for group, made in HELD.items() if group[0] == name)
+    assert 0.95 <= float(np.median(ratios)) <= 1.06
+    assert within / len(rows) >= 0.6
+
+
+def test_a_ring_takes_its_steps_and_its_bytes():
+    time = RING.time(8, 1)
+    assert time.latency == pytest.approx(17e-6)
+    sent = 2**40
+    assert time.seconds(sent) == pytest.approx(sent * 7.5 / 8 / 4e11, rel=1e-2)
+    both = RING.time(8, 2)
+    assert both.latency == pytest.approx(24e-6)
+    assert both.seconds(sent) == pytest.approx(2 * time.seconds(sent), rel=1e-2)
+
+
+def test_the_latency_of_a_ring_may_have_a_limit():
+    limited = RingRates(1e-5, 1e-6, 4e11, 0.5, 1.0, 5e-5)
+    assert [limited.time(size, 2).latency for size in (2, 8, 64, 72)] == pytest.approx([12e-6, 24e-6, 5e-5, 5e-5])
+
+
+def test_short_parts_for_peers_are_sent_eagerly():
+    time = PEERS.time(16, 1)
+    assert time.seconds(16) == pytest.approx(16e-6)  # the peers take longer than the launch
+    assert time.seconds(16 * 1024) == pytest.approx(1e-5 + 16 * 1024 / 1e9)
+    assert time.seconds(16 * 1025) < time.seconds(16 * 1024)
+
+
+def test_channels_are_for_a_power_of_two_of_peers():
+    even, odd = PEERS.time(16, 1), PEERS.time(18, 1)
+    assert odd.seconds(10**6) / even.seconds(10**6) > 1.5
+    assert odd.seconds(10**12) / even.seconds(10**12) == pytest.approx(1, rel=0.01)
+
+
+def test_a_pair_uses_more_channels_for_longer_messages():
+    time = PAIR.time(2, 1)
+    one, two, four = (time.seconds(count * 1e6) for count in (1, 2, 4))
+    assert one == pytest.approx(two) == pytest.approx(four) == pytest.approx(1e-5 + 1e-4)
+    assert time.seconds(1e12) == pytest.approx(10, rel=1e-4)
+
+
+@pytest.mark.parametrize("time", [CollectiveLine(1e-6, 1e-9), RING.time(8, 2), PEERS.time(18, 1), PAIR.time(2, 1)])
+def test_nothing_takes_no_time_and_arrays_take_that_of_each(time):
+    sizes = np.array([[0, 1, 1000], [10**5, 10**7, 10**10]], np.float64)
+    assert time.seconds(0) == 0
+    assert time.each(sizes) == pytest.approx(np.array([[time.seconds(size) for size in row] for row in sizes]))
+    assert time.scaled(3.0).seconds(1e7) == pytest.approx(time.seconds(3e7))
+    assert time.scaled(0.5).byte_seconds == pytest.approx(time.byte_seconds / 2)
+    assert time.scaled(0.5).latency == time.latency
+
+
+def test_the_law_is_told_by_the_figures():
+    assert law(["launch_seconds", "step_seconds"]) is RingRates
+    assert law(["peer_seconds", "eager_bytes"]) is PeerRates
+    assert law(["channel_bytes", "eager_bytes"]) is PairRates
+
+
+def test_opcodes_without_rates_of_their_own_take_those_of_alike_ones():
+    h100 = device("h100")
+    eight, pair = range(8), (0, 3)
+    assert collective_line("all-reduce-start", eight, h100) == collective_line("all-reduce", eight, h100)
+    assert collective_line("ragged-all-to-all", eight, h100) == collective_line("all-to-all", eight, h100)
+    assert collective_line("send", pair, h100) == collective_line("collective-permute", pair, h100)
+
+
+def test_groups_beyond_a_measured_link_are_priced_by_their_links():
+    """Sixteen H100s in two hosts: 14 of 15 steps over NVLink, one over InfiniBand, of which each host has eight."""
+    line = collective_line("all-gather", range(16), device("h100"))
+    assert line == CollectiveLine(pytest.approx(14 * 1.9e-6 + 4e-6), pytest.approx(1 / 400e9))
+
+
+def test_a_host_of_a_larger_domain_has_a_way_of_its_own():
+    """All-to-alls within a host; the other collectives of its devices are those of the domain."""
+    gb200 = device("gb200")
+    host, domain = gb200.links[:2]
+    assert host.collectives and domain.collectives
+    assert set(host.collectives) == {"all-to-all"}
+    small = collective_line("all-to-all", range(4), gb200), collective_line("all-to-all", (0, 1, 2, 4), gb200)
+    assert small[0].latency > small[1].latency
+    gathered = domain.collectives["all-gather"].time(4, 1)
+    assert collective_line("all-gather", range(4), gb200) == gathered.scaled(1 / comm_factor("all-gather", 4))
