@@ -17,7 +17,7 @@ SMALL_SAMPLES = ("h100", "b200")
 """Devices of which 10 to 20 rows are held out for each opcode; short messages repeat within a factor of two or three."""
 RING = RingRates(1e-5, 1e-6, 4e11, 0.5, 1.0)
 PEERS = PeerRates(1e-5, 1e-6, 1024, 1e9, 1e10, 0.5, 0.5, 1e-3)
-PAIR = PairRates(1e-5, 1024, 1e9, 1e11, 1e6, 1e10, 1.0)
+PAIR = PairRates(1e-5, 1024, 1e9, 1e11, 1e6, 1e10, 0.0, 1.0)
 
 
 @pytest.mark.parametrize("group", [group for group in HELD if group[0] not in SMALL_SAMPLES])

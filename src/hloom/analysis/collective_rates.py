@@ -156,6 +156,7 @@ class PairTime(NamedTuple):
     byte_seconds: float
     channel_bytes: float
     channel_byte_seconds: float
+    handshake: float
     overlap: float
 
     def seconds(self, data: float) -> float:
@@ -167,7 +168,7 @@ class PairTime(NamedTuple):
         while channels * self.channel_bytes < data:
             channels *= 2
         channel, whole = data / channels * self.channel_byte_seconds, data * self.byte_seconds
-        return self.latency + max(channel, whole) + (1 - self.overlap) * min(channel, whole)
+        return self.latency + self.handshake + max(channel, whole) + (1 - self.overlap) * min(channel, whole)
 
     def each(self, data: np.ndarray) -> np.ndarray:
         return np.vectorize(self.seconds, otypes=[np.float64])(data)
@@ -218,7 +219,8 @@ class PeerRates:
 class PairRates:
     """Rates of sending from one device to another: of messages up to `eager_bytes`, and of longer ones.
 
-    A channel takes parts of up to `channel_bytes` at `channel_bandwidth`; all channels together reach `bandwidth`.
+    A longer one starts with a handshake of `handshake_seconds`. A channel takes parts of up to `channel_bytes` at
+    `channel_bandwidth`; all channels together reach `bandwidth`.
     `overlap` is the share of the shorter of both times that the longer one hides.
     """
 
@@ -228,6 +230,7 @@ class PairRates:
     bandwidth: float
     channel_bytes: float
     channel_bandwidth: float
+    handshake_seconds: float
     overlap: float
 
     def time(self, size: int, halves: int) -> PairTime:
@@ -239,6 +242,7 @@ class PairRates:
             1 / self.bandwidth,
             self.channel_bytes,
             1 / self.channel_bandwidth,
+            self.handshake_seconds,
             self.overlap,
         )
 

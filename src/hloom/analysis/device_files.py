@@ -40,8 +40,8 @@ MAY_BE_ZERO = frozenset(
     (
         *("launch_seconds", "start_seconds", "fresh_bytes", "fresh_bandwidth", "spread_bytes", "spread_seconds"),
         *("small_loop_bytes", "latency", "step_seconds", "peer_seconds", "tile_seconds", "split_seconds", "own_share"),
-        *("pipelining", "latency_limit", "eager_bytes", "narrow_seconds", "overlap", "arrange_bandwidth"),
-        *("batch_tile_bandwidth", "batch_tile_seconds"),
+        *("pipelining", "latency_limit", "eager_bytes", "narrow_seconds", "handshake_seconds", "arrange_bandwidth"),
+        *("overlap", "batch_tile_bandwidth", "batch_tile_seconds"),
     )
 )
 _HEADER = re.compile(r"^[ \t]*\[+\s*(?P<name>[^\]]+?)\s*\]+", re.MULTILINE)
