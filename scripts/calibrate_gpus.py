@@ -34,6 +34,8 @@ FASTER = {("h100", "f8"): 2.0}
 """By how much rates may exceed the data sheet's peak: the times of these rows do, and the reason is not known."""
 HOST_SIZE = {"gb200": 4, "b300": 4}
 """Devices in a host where NVLink joins more; all-to-alls within a host take another way."""
+TOGETHER = ("gb200", "b300")
+"""Devices whose all-to-alls are fitted together: both have NVLink 5, and one's rows are few for so many figures."""
 EAGER_BYTES = float(1 << 19)
 """NCCL sends up to 16 KiB on each of 32 channels eagerly (src/enqueue.cc, NCCL_P2P_LL_THRESHOLD)."""
 ROUNDS = 8
@@ -59,9 +61,10 @@ def main(names: Sequence[str]) -> None:
             if own:
                 key = "f32_fast" if element_type == "f32" else element_type
                 print(f"[{name}.matmul.{key}]\n{_lines(_fit_matmul(own, known, element_type, width))}\n")
-        measured = [row for row in collectives()[0] if row.device == name and not row.is_coarse]
+        measured = [row for row in collectives()[0] if not row.is_coarse]
         for opcode in sorted({row.opcode for row in measured}):
-            own = [row for row in measured if row.opcode == opcode]
+            alike = TOGETHER if opcode == "all-to-all" and name in TOGETHER else (name,)
+            own = [row for row in measured if row.opcode == opcode and row.device in alike]
             limit = HOST_SIZE.get(name)
             parts = [own]
             if opcode == "all-to-all" and limit:

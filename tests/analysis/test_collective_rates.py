@@ -98,8 +98,22 @@ def test_opcodes_without_rates_of_their_own_take_those_of_alike_ones():
 
 def test_groups_beyond_a_measured_link_are_priced_by_their_links():
     """Sixteen H100s in two hosts: 14 of 15 steps over NVLink, one over InfiniBand, of which each host has eight."""
-    line = collective_line("all-gather", range(16), device("h100"))
-    assert line == CollectiveLine(pytest.approx(14 * 1.9e-6 + 4e-6), pytest.approx(1 / 400e9))
+    h100 = device("h100")
+    rates = h100.links[0].collectives
+    assert rates
+    line = collective_line("all-gather", range(16), h100)
+    launch = rates["all-gather"].launch_seconds
+    assert line == CollectiveLine(pytest.approx(launch + 14 * 1.9e-6 + 4e-6), pytest.approx(1 / 400e9))
+    pair = collective_line("send", (0, 8), h100)
+    assert pair == CollectiveLine(pytest.approx(rates["collective-permute"].launch_seconds + 4e-6), 1 / 50e9)
+
+
+@pytest.mark.parametrize("opcode", ["all-gather", "all-reduce", "all-to-all", "collective-permute"])
+def test_leaving_the_host_is_never_faster(opcode: str):
+    h100 = device("h100")
+    near, far = (collective_line(opcode, members, h100) for members in ((0, 1), (0, 8)))
+    for sent in (1, 10**3, 10**6, 10**8, 10**10):
+        assert far.seconds(sent) > near.seconds(sent) * 0.99
 
 
 def test_a_host_of_a_larger_domain_has_a_way_of_its_own():

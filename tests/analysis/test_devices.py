@@ -126,6 +126,31 @@ def test_a_file_adds_and_overrides(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ("memory_bandwidth = 1e10\n", "", "mine.toml:1:1: the device 'mine' has no memory_bandwidth"),
         ('title = "a machine"', "title = 3", "mine.toml:2:1: the title of 'mine' should be a string"),
         ("bf16 = 4e12", "bf16 = 0", "mine.toml:9:1: bf16 of 'mine.matrix' should be positive, not 0"),
+        (
+            "[mine.vector]",
+            "[mine.matmul]\nbf16 = { rate = 1e12 }\n[mine.vector]",
+            "the device 'mine' has rates of matmul, so it should have multiprocessors",
+        ),
+        (
+            "latency = 1e-6\n",
+            'latency = 1e-6\ncollectives = { all-gather = { step_seconds = 1e-6 } }\n',
+            "'mine.links.collectives.all-gather' has no launch_seconds",
+        ),
+        (
+            "latency = 1e-6\n",
+            "latency = 1e-6\ncollectives = { all-gather = 3 }\n",
+            "'mine.links.collectives.all-gather' should be a table of figures",
+        ),
+        (
+            "[mine.matrix]",
+            "multiprocessors = 4\nmatmul = { bf16 = { rate = true } }\n[mine.matrix]",
+            "'mine.matmul.bf16' has no launch_seconds",
+        ),
+        (
+            "latency = 1e-6\n",
+            'latency = 1e-6\ncollectives = { broadcast = { step_seconds = 1e-6 } }\n',
+            "'mine.links.collectives' has no field 'broadcast'",
+        ),
         ("bf16 = 4e12", "half = 4e12", "mine.toml:9:1: 'half' is not an element type"),
         (
             "[mine.vector]\nf32 = 1e11",

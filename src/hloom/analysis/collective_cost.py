@@ -177,27 +177,30 @@ _MEASURED_AS = {
 def collective_line(opcode: str, members: Sequence[int], device: HasLinks, steps: int | None = None) -> MessageTime:
     """The time of a collective between these devices by the bytes that each sends.
 
-    It follows the rates of the link that joins them if that has some for the opcode, else it is in proportion to the
-    bytes, and `steps` are those of a ring if None. All zeros if the device specifies no interconnects.
+    It follows the rates of the link that joins them if that has some for the opcode. Else it is in proportion to the
+    bytes, `steps` are those of a ring if None, and the launch is that of the nearest link, if that was measured. All
+    zeros if the device specifies no interconnects.
     """
     links = [link for link in device.links if link.topology != HOST]
     if not links:
         return CollectiveLine(0.0, 0.0)
     spanned = _spanned(members, links)
-    rates = _measured_rates(opcode, members, links[len(spanned) - 1 :])
-    if rates is not None:
-        size = max(len(members), 2)
-        return rates.time(size, halves(opcode)).scaled(1 / comm_factor(opcode, size))
+    joined = spanned[-1].devices
+    if joined is None or len({member // joined for member in members}) <= 1:
+        rates = _measured_rates(opcode, links[len(spanned) - 1 :])
+        if rates is not None:
+            size = max(len(members), 2)
+            return rates.time(size, halves(opcode)).scaled(1 / comm_factor(opcode, size))
+    near = _measured_rates(opcode, links)
+    launch = near.launch_seconds if near is not None else 0.0
     if opcode in PAIRWISE:
-        return CollectiveLine(spanned[-1].latency, 1 / spanned[-1].bandwidth)
-    return _ring_line(opcode, members, links, step_count(opcode, len(members)) if steps is None else steps)
+        return CollectiveLine(launch + spanned[-1].latency, 1 / spanned[-1].bandwidth)
+    line = _ring_line(opcode, members, links, step_count(opcode, len(members)) if steps is None else steps)
+    return line._replace(latency=launch + line.latency)
 
 
-def _measured_rates(opcode: str, members: Sequence[int], links: Sequence[Interconnect]) -> CollectiveRates | None:
-    """The rates of an opcode on the first of some links, or on the next of its technology, if it joins all members."""
-    joined = links[0].devices
-    if joined is not None and len({member // joined for member in members}) > 1:
-        return None
+def _measured_rates(opcode: str, links: Sequence[Interconnect]) -> CollectiveRates | None:
+    """The rates of an opcode on the first of some links, or on the next of the same technology that has some."""
     alike = (link for link in links if link.technology == links[0].technology)
     name = _MEASURED_AS.get(opcode, opcode)
     return next((link.collectives[name] for link in alike if link.collectives and name in link.collectives), None)
