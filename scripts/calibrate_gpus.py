@@ -37,7 +37,7 @@ HOST_SIZE = {"gb200": 4, "b300": 4}
 TOGETHER = ("gb200", "b300")
 """Devices whose all-to-alls are fitted together: both have NVLink 5, and one's rows are few for so many figures."""
 EAGER_BYTES = float(1 << 19)
-"""NCCL sends up to 16 KiB on each of 32 channels eagerly (src/enqueue.cc, NCCL_P2P_LL_THRESHOLD)."""
+"""NCCL sends up to 16 KiB on a channel eagerly (src/enqueue.cc, NCCL_P2P_LL_THRESHOLD); times jump at 32 of them."""
 ROUNDS = 8
 STEPS = 800
 TOLERANCE = 0.2

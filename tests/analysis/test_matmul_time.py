@@ -6,6 +6,7 @@ Covers `analysis/matmul_time.py` and `analysis/compute_time.py`.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ FEWEST_WITHIN = {("h100", "matmul", "f8"): 0.75}
 """The share of rows within 20 % where it is below 80 %: some small f8 products take 9 us where larger ones take 6."""
 
 
-def product(batch: int, m: int, n: int, k: int, rates: MatmulRates = RATES) -> float:
+def product(batch: int, m: int, n: int, k: int, *, rates: MatmulRates = RATES) -> float:
     return Matmul(rates, 100, 4e12, 2, batch, m, n, k).seconds
 
 
@@ -50,13 +51,13 @@ def test_the_roofline_of_a_dot_takes_what_the_rates_give(row):
 def test_a_wave_that_is_not_full_takes_as_long_as_a_full_one():
     """101 tiles of 128 x 128 on 100 multiprocessors take twice as long as 100, in which nothing is split."""
     rates = MatmulRates(0, 1e15, 1e15, 0, 1.0, 4e12)  # splitting takes a second, so it is out of the question
-    tiles = [product(count, 64, 64, 4096, rates) for count in (99, 100, 101, 200, 201)]
+    tiles = [product(count, 64, 64, 4096, rates=rates) for count in (99, 100, 101, 200, 201)]
     assert tiles == pytest.approx([tiles[0], tiles[0], 2 * tiles[0], 2 * tiles[0], 3 * tiles[0]])
 
 
 def test_few_tiles_of_a_long_sum_are_split():
-    one, whole = product(1, 256, 256, 1 << 16), product(1, 256, 256, 1 << 16, MatmulRates(0, 1e15, 1e15, 1e-6, 1, 4e12))
-    assert one < whole / 2
+    never = replace(RATES, split_seconds=1.0)
+    assert product(1, 256, 256, 1 << 16) < product(1, 256, 256, 1 << 16, rates=never) / 2
 
 
 def test_time_grows_with_every_dimension():
@@ -72,6 +73,13 @@ def test_one_product_and_an_array_of_them_agree():
     shapes = np.array([[1, 256, 256, 256], [4, 1000, 3, 77], [1, 1, 1, 1]], np.float64)
     each = matmul_seconds(shapes, RATES, 100, 4e12, 2)
     assert each == pytest.approx([product(*map(int, shape)) for shape in shapes])
+
+
+def test_the_parts_of_a_product_take_what_products_of_their_shapes_take():
+    whole = Matmul(RATES, 100, 4e12, 2, 4, 4096, 1000, 512)
+    shares = np.array([[1, 1, 1, 1], [0.25, 0.5, 1, 1], [1, 1, 0.5, 0.25]])
+    parts = [(4, 4096, 1000, 512), (1, 2048, 1000, 512), (4, 4096, 500, 128)]
+    assert whole.shared_seconds(shares) == pytest.approx([product(*part) for part in parts])
 
 
 def test_a_product_without_elements_takes_no_time():

@@ -5,7 +5,7 @@ Three laws, each of a few figures for an opcode and a link:
 - **Rings** (`RingRates`): a launch, a latency per step, and the bytes over the bandwidth. A long message is cut into
   chunks that follow one another through the steps. With A seconds of latency, X seconds of sending and chunks of the
   best size, that takes A + X + 2 sqrt(A X) (Sanders, Speck and Träff, Two-tree algorithms for full bandwidth broadcast,
-  reduction and scan, 2009, section 2); `pipelining` is in place of the 2.
+  reduction and scan, 2009); `pipelining` is in place of the 2.
 - **Peers** (`PeerRates`): each device sends another part to every other. Short parts travel eagerly, in a protocol of
   low latency and low bandwidth (LL in NCCL), longer ones in one of full bandwidth.
 - **Pairs** (`PairRates`): one device sends to one other, eagerly if the message is short, else over as many channels

@@ -73,14 +73,10 @@ class Matmul:
         """Seconds of computing, without the launch; 0 if it has no elements."""
         return _seconds(self)
 
-    def shared(self, batch: float, m: float, n: float, k: float) -> Matmul:
-        """The part of a product with these shares of its dimensions."""
-        dims = [max(round(size * share), 1) for size, share in zip(self._dims, (batch, m, n, k), strict=True)]
-        return Matmul(self.rates, self.units, self.bandwidth, self.width, *dims)
-
-    @property
-    def _dims(self) -> tuple[int, int, int, int]:
-        return self.batch, self.m, self.n, self.k
+    def shared_seconds(self, shares: np.ndarray) -> np.ndarray:
+        """Seconds of parts of a product; a row has a part's share of the batch, of m, of n and of k."""
+        shapes = np.maximum(np.rint(shares * np.array([self.batch, self.m, self.n, self.k], np.float64)), 1.0)
+        return matmul_seconds(shapes, self.rates, self.units, self.bandwidth, self.width)
 
 
 @lru_cache(1 << 14)  # a large program has some hundreds of shapes

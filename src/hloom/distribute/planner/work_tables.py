@@ -126,13 +126,13 @@ class _Tables:
         if key not in self._products:
             roles = _roles(axis_map)
             wholes = [math.prod(axis_map.factors[number].size for number in role) for role in roles]
-            seconds = []
-            for strategy in problem.options[cluster.number]:
-                axes_of = dict(strategy.before)
-                points = [local_points(problem, tuple(local[number] for number in role), axes_of) for role in roles]
-                batch, m, n, k = (own / whole for own, whole in zip(points, wholes, strict=True))
-                seconds.append(product.shared(batch, m, n, k).seconds)
-            self._products[key] = np.array(seconds, np.float64) / product.seconds
+            dimensions = [tuple(local[number] for number in role) for role in roles]
+            parts = list(zip(dimensions, wholes, strict=True))
+            points = [
+                [local_points(problem, factors, axes_of) / whole for factors, whole in parts]
+                for axes_of in (dict(strategy.before) for strategy in problem.options[cluster.number])
+            ]
+            self._products[key] = product.shared_seconds(np.array(points, np.float64)) / product.seconds
         return self._products[key]
 
 
