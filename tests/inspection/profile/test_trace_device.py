@@ -19,6 +19,7 @@ from tests.inspection.profile.traces import MODULE, RUNS, TraceWriter, written
 TITLES = {
     "NVIDIA A100-SXM4-40GB": "a100-40", "NVIDIA A100-SXM4-80GB": "a100-80", "A100-SXM-80GB": "a100-80",
     "NVIDIA H100 80GB HBM3": "h100", "NVIDIA H100": "h100", "NVIDIA H200": "h200", "NVIDIA B200": "b200",
+    "NVIDIA GB200": "gb200",
     "AMD Instinct MI300X": "mi300x",
     "TPU v4": "tpu-v4", "TPU v5 lite": "tpu-v5e", "TPU v5 Lite": "tpu-v5e", "TPU v5e": "tpu-v5e", "TPU v5": "tpu-v5p",
     "TPU v5p": "tpu-v5p", "TPU v6 lite": "tpu-v6e", "TPU v6 Lite": "tpu-v6e", "TPU v6e": "tpu-v6e",
@@ -28,7 +29,7 @@ UNKNOWN = (
     *("NVIDIA A10", "NVIDIA A10G", "NVIDIA A30", "NVIDIA A40", "NVIDIA A800-SXM4-80GB", "NVIDIA A100-PCIE-40GB"),
     *("NVIDIA A100 80GB PCIe", "NVIDIA A100-SXM4-80GB MIG 1g.10gb", "NVIDIA H100 PCIe", "NVIDIA H100 NVL"),
     *("NVIDIA H100 80GB HBM3 MIG 3g.40gb", "NVIDIA H800", "NVIDIA H20", "NVIDIA H200 NVL", "NVIDIA GH200 480GB"),
-    *("NVIDIA GB200", "NVIDIA B300 SXM6 AC", "NVIDIA GB300", "Tesla V100-SXM2-16GB", "Tesla V100-SXM2-32GB"),
+    *("NVIDIA B300 SXM6 AC", "NVIDIA GB300", "Tesla V100-SXM2-16GB", "Tesla V100-SXM2-32GB"),
     *("Tesla P100-PCIE-16GB", "Tesla T4", "NVIDIA L4", "NVIDIA L40S", "NVIDIA RTX A6000", "NVIDIA GeForce RTX 4090"),
     *("AMD Instinct MI300A", "AMD Instinct MI250X", "AMD Instinct MI325X", "gfx942", "Graphics Device", "unknown"),
     *("TPU v2", "TPU v3", "TPU v4 lite", "TPU7x", "TPU v7x", "TPU", "NVIDIA A100", "\x1b[31mH\x00"),

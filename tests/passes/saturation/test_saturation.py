@@ -363,7 +363,7 @@ def test_bad_options_are_refused(options: dict[str, Any], message: str):
 
 def test_as_a_pass():
     after, report = hloom.opt(hloom.parse(MATRICES), "saturate(cost=flops, nodes=1000)")
-    assert report.passes[0].notes[0].startswith("e: flops 532,480 -> 16,384, no form costs less than 16,256; saturated")
+    assert report.passes[0].notes[0].startswith("e: flops 532,480 -> 16,256, no form costs less than 16,256; saturated")
     assert hloom.cost(after).total.flops < 20_000
 
 

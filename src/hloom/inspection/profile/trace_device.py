@@ -16,8 +16,9 @@ MACHINE = "cpu"
 """The device that is taken for a trace of a CPU unless another is named: traces do not say which CPU it was."""
 TPU_KINDS = {"tpu v5": "tpu-v5p"}
 """Titles of TPUs whose name says something else: libtpu calls a v5p `TPU v5`."""
-VARIANTS = frozenset({"pcie", "nvl", "mig", "maxq"})
-"""Words of titles that say that a device is slower than the one of that name, or a part of it."""
+VARIANTS = frozenset({"pcie", "nvl", "mig", "maxq", "sxm6"})
+"""Words of titles that say that a device is slower than the one of that name, or a part of it; `b300` is that of GB300,
+which is faster than a B300 SXM6."""
 GB = 10**9
 
 

@@ -64,7 +64,9 @@ def extract(
     if seconds_of is not None:
         best = space.fastest(best, fastest, given)
     needed = space.needed(best)
-    return Extraction({number: best[number] for number in needed}, space.cost(best), bound)
+    cost = space.cost(best)
+    bound = min(bound, cost)  # the solver's bound may exceed it by its tolerance
+    return Extraction({number: best[number] for number in needed}, cost, bound)
 
 
 class _Space:
