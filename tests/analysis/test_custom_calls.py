@@ -457,7 +457,7 @@ def test_a_fusion_of_cudnn_costs_what_its_computation_does():
     assert report.total.bytes_accessed == 2 * (64 * 32 + 32 * 16 + 64 * 16)
     assert sum(row.total.flops for row in report.per_node) == report.total.flops
     [timing] = roofline(report.module, "h100").timings
-    assert timing.cost == report.total and 0 < timing.compute < 1e-9 * 64
+    assert timing.cost == report.total and 0 < timing.compute < 1e-6
     [bare] = cost(hloom.parse(text.replace("CALLED", named))).custom_calls
     assert (bare.problem, bare.uncounted) == ("it refers to no computation", 1)
 

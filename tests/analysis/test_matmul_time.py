@@ -110,6 +110,23 @@ def test_a_convolution_is_a_product_of_patches_and_filters():
     assert roofline(convolution, "h100").seconds == pytest.approx(roofline(dot, "h100").seconds)
 
 
+def test_a_call_of_cublas_is_a_product():
+    call = parse(
+        "ENTRY e {\n  x = bf16[4,512,1024] parameter(0)\n  w = bf16[4,1024,2048] parameter(1)\n"
+        '  ROOT y = (bf16[4,512,2048], s8[4096]) custom-call(x, w), custom_call_target="__cublas$gemm", backend_config='
+        '{"gemm_backend_config":{"alpha_real":1,"beta":0,"dot_dimension_numbers":{"lhs_contracting_dimensions":["2"],'
+        '"rhs_contracting_dimensions":["1"],"lhs_batch_dimensions":["0"],"rhs_batch_dimensions":["0"]}}}\n}'
+    )
+    dot = parse(
+        "ENTRY e {\n  x = bf16[4,512,1024] parameter(0)\n  w = bf16[4,1024,2048] parameter(1)\n"
+        "  ROOT y = bf16[4,512,2048] dot(x, w), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, "
+        "rhs_contracting_dims={1}\n}"
+    )
+    [called], [own] = (roofline(module, "h100").timings for module in (call, dot))
+    assert (called.compute, called.launch) == pytest.approx((own.compute, own.launch))
+    assert called.seconds == pytest.approx(own.seconds, rel=0.01)
+
+
 def test_a_fusion_that_holds_a_product_starts_as_slowly_as_one():
     text = """HloModule m
     fused {

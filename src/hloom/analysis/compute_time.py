@@ -10,7 +10,7 @@ from hloom.analysis.cost_analysis import CostAnalysis
 from hloom.analysis.cost_properties import Cost
 from hloom.analysis.devices import Device
 from hloom.analysis.matmul_time import Matmul, MatmulRates
-from hloom.analysis.rules import computation_of, custom_call
+from hloom.analysis.rules import CustomCall, computation_of, custom_call
 from hloom.analysis.sizes import elements, leaf_elements
 from hloom.ir import Apply, DType, Graph, Node, Runs, TensorType, Trait, TupleType, Type, Window, dtype
 from hloom.ops import with_trait
@@ -45,14 +45,21 @@ class ComputeTime:
     def matmul(self, node: Apply) -> Matmul | None:
         """The matrix product that an instruction is, if the device has measured rates of its type.
 
-        A convolution is the product of its patches with its filters.
+        A convolution is the product of its patches with its filters, and so is a library's call that multiplies.
         """
-        if not self.device.matmul or not node.has_trait(Trait.CONTRACTS):
+        if not self.device.matmul or not (node.has_trait(Trait.CONTRACTS) or node.opcode == "custom-call"):
             return None
         flops = self.analysis.own(node).flops
         types = [self._type_of(operand) for operand in node.operands[:2]]
-        made, dtype = self._type_of(node), _widest_dtype(types)
-        rates = self.device.matmul_rates(dtype, _is_fast(node))
+        made, is_fast = self._type_of(node), _is_fast(node)
+        if node.opcode == "custom-call":
+            work = self._library_call(node).work
+            if work is None or not work.matrix_types:
+                return None
+            types, is_fast = list(work.matrix_types), work.is_fast
+            made = next(iter(made.leaves()), None) if isinstance(made, TupleType) else made
+        dtype = _widest_dtype(types)
+        rates = self.device.matmul_rates(dtype, is_fast)
         if rates is None or not flops or not isinstance(made, TensorType):
             return None
         batch, columns = _batch_and_columns(node, types, made)
@@ -115,15 +122,19 @@ class ComputeTime:
 
     def _called(self, node: Apply, cost: Cost) -> float:
         """The seconds of a library's call: matrix products at the rate of the types that are multiplied."""
-        work = custom_call(self.analysis.call_graph.instruction(node), self.analysis).work
-        if work is not None and work.matrix_types:
-            element_type = max(_dtypes(work.matrix_types), key=lambda given: given.bits, default=dtype("f32"))
-            seconds = cost.flops / self.device.matrix_rate(element_type, work.is_fast)
+        work, product = self._library_call(node).work, self.matmul(node)
+        if product is not None:
+            seconds = product.seconds
+        elif work is not None and work.matrix_types:
+            seconds = cost.flops / self.device.matrix_rate(_widest_dtype(work.matrix_types), work.is_fast)
         else:
-            seconds = cost.flops / self.device.vector_rate(_widest_dtype(node, self._type_of))
+            seconds = cost.flops / self.device.vector_rate(_dtype_of(node, self._type_of))
         if cost.transcendentals:
             seconds += cost.transcendentals / self.device.transcendental_rate("exponential")
         return seconds
+
+    def _library_call(self, node: Apply) -> CustomCall:
+        return custom_call(self.analysis.call_graph.instruction(node), self.analysis)
 
     def _work(self, node: Apply, cost: Cost) -> float:
         """The unit of an opcode's own rate: comparisons of a sort, elements gathered or scattered, else FLOPs."""
@@ -161,7 +172,7 @@ def _scanned(node: Apply, flops: float) -> float:
 
 def _batch_and_columns(node: Apply, types: Sequence[Type | None], made: TensorType) -> tuple[int, int]:
     """Of a contraction, how many products it is, and how many columns the result of each has."""
-    left, right = types
+    left, right = (*types, None, None)[:2]
     if node.opcode == "dot" and isinstance(left, TensorType) and isinstance(right, TensorType):
         batch, summed = (
             math.prod(left.dims[dim] for dim in node.attributes.get(name) or ())
@@ -171,7 +182,8 @@ def _batch_and_columns(node: Apply, types: Sequence[Type | None], made: TensorTy
     if node.opcode == "convolution":
         groups = max(node.attributes.get("feature_group_count") or 1, node.attributes.get("batch_group_count") or 1)
         return groups, max(made.dims[node.attributes["dim_labels"].output.index("f")] // groups, 1)
-    return 1, max(made.dims[-1] if made.dims else 1, 1)
+    batch = math.prod(made.dims[:-2]) if len(made.dims) == 3 else 1  # of cuBLAS's strided batches
+    return max(batch, 1), max(made.dims[-1] if made.dims else 1, 1)
 
 
 def _dtype_of(node: Node, type_of: Callable[[Node], Type | None]) -> DType:
