@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hloom.analysis import inspect as inspect
     from hloom.analysis import roofline as roofline
     from hloom.api.auto_shard import auto_shard as auto_shard
+    from hloom.api.compile import compile as compile
     from hloom.api.differentiable import differentiable as differentiable
     from hloom.api.function import Function as Function
     from hloom.api.function import function as function
@@ -105,6 +106,7 @@ if TYPE_CHECKING:
     from hloom.runtime import compare as compare
     from hloom.runtime import from_stablehlo as from_stablehlo
     from hloom.runtime import run as run
+    from hloom.targets.compiler import CompiledProgram as CompiledProgram
     from hloom.targets.cpu import memory as memory
     from hloom.text import HloomError as HloomError
     from hloom.text import HloomWarning as HloomWarning
@@ -118,6 +120,7 @@ __version__ = "0.1.0"
 _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     "analysis": ("CostReport", "MemoryReport", "Roofline", "Summary", "cost", "inspect", "roofline"),
     "api.auto_shard": ("auto_shard",),
+    "api.compile": ("compile",),
     "api.differentiable": ("differentiable",),
     "api.function": (
         "Function",
@@ -171,6 +174,7 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     "text": ("HloomError", "HloomWarning", "ParseError", "Unsupported"),
     "inspection.profile": ("PassTimeline", "pass_timeline"),
     "inspection.viz": ("draw", "to_dot", "to_graphml", "to_json"),
+    "targets.compiler": ("CompiledProgram",),
     "targets.cpu": ("memory",),
 }
 """The public names of each package, or file of `api`, that `hloom` offers as its own."""

@@ -36,6 +36,10 @@ SECTIONS = {
         "why-oom": "Explain an out-of-memory error and simulate remedies.",
         "calibrate": "Measure this machine and write it as a device file.",
     },
+    "Compile for a target": {
+        "compile": "Compile for a TPU, GPU or CPU with the target's own compiler.",
+        "doctor": "Show which targets can be compiled for here, and how to get the others.",
+    },
     "Compare and debug": {
         "diff": "Compare two modules: instructions and costs.",
         "passes": "Show what each XLA pass changed, from a dump directory.",

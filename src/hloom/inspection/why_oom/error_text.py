@@ -27,8 +27,9 @@ LONGEST_SIZE = 32
 """The maximum number of characters of a size."""
 
 _IS_ERROR = re.compile(
-    r"RESOURCE_EXHAUSTED|Resource exhausted|Ran out of memory in memory space|Out of memory (?:while|allocating)|"
-    r"ran out of memory trying|Largest program allocations in|BufferAssignment OOM|Peak buffers:|BufferAssignment stats"
+    r"RESOURCE_EXHAUSTED|Resource exhausted|Ran out of memory (?:in memory space|on \w+,)|"
+    r"Out of memory (?:while|allocating)|ran out of memory trying|"
+    r"Largest program allocations in|BufferAssignment OOM|Peak buffers:|BufferAssignment stats"
 )
 _OF_PROGRAMS = re.compile(r"[={}\x00-\x08]|HloModule|ENTRY")
 """Matches programs of every format but no prose: definitions, braces, the bytes of protos."""
@@ -51,10 +52,13 @@ _FILE = re.compile(r'source_file="((?:[^"\\]|\\.)*)"')
 _LINE = re.compile(r"source_line=([0-9]{1,18})")
 _NAMED = re.compile(r"^%?([\w.-]+) = ")
 _OPCODE = re.compile(r"(?:^|\s)([a-z][a-z0-9-]*)\(")
-_SPACE = re.compile(r"memory space (\w+)")
+_SPACE = re.compile(r"memory space (\w+)|Ran out of memory on (\w+),")
 _USED = re.compile(rf"Used {_SIZE} of {_SIZE} (\w+)")
-_CAPACITY = re.compile(rf"(?:exceeding available bytes:|HBM capacity) {_SIZE}")
-_REQUEST = re.compile(rf"(?:trying to allocate|Out of memory allocating|Attempting to (?:reserve|allocate)) {_SIZE}")
+_CAPACITY = re.compile(rf"(?:exceeding available bytes:|HBM capacity|exceeds available \w+) \(?{_SIZE}")
+_REQUEST = re.compile(
+    r"(?:trying to allocate|Out of memory allocating|Attempting to (?:reserve|allocate)|"
+    rf"total memory required for HLO temporaries) \(?{_SIZE}"
+)
 _EXACT = re.compile(r"[0-9,]+(?:\s?bytes)?")
 """A size in bytes, which counts more than one that a log has rounded."""
 _FREE = re.compile(rf"There are {_SIZE} free")
@@ -141,7 +145,7 @@ def read_error_text(text: str, name: str = "the text") -> OomMessage:
 def _read_sums(message: OomMessage, line: str) -> None:
     """Take what a line says of the whole program; what is said twice counts as said first."""
     if match := _SPACE.search(line):
-        message.space = message.space or match[1]
+        message.space = message.space or match[1] or match[2]
     if match := _USED.search(line):
         message.used = message.used or read_size(match[1])
         message.capacity = message.capacity or read_size(match[2])

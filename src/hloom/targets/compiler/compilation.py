@@ -39,7 +39,7 @@ LONGEST_MESSAGE = 1_500
 """The maximum number of characters of the compiler's message to show."""
 MOST_FLAGS = 1_000
 _FLAG = re.compile(r"(?:--)?(xla_[a-z0-9_]{1,120})=(.{1,1000})", re.DOTALL)
-_MEMORY = re.compile(r"RESOURCE_EXHAUSTED|Ran out of memory in memory space|Out of memory")
+_MEMORY = re.compile(r"RESOURCE_EXHAUSTED|Ran out of memory|Out of memory")
 _INTEGER = re.compile(r"[+-]?\d{1,18}")
 _BOOLEANS = {"true": True, "false": False}
 _SCRIPT = Path(__file__).with_name("compiler_process.py")

@@ -89,6 +89,11 @@ class CompiledProgram(Displayed):
     notes: tuple[str, ...]
     is_cached: bool
 
+    @property
+    def fits(self) -> bool | None:
+        """Whether the peak fits into a device's memory; None where the compiler itself refuses what does not (TPUs)."""
+        return None if self.target.memory is None else self.memory.peak <= self.target.memory
+
     def display(self) -> Display:
         spaces = [(space.name, space.total, space.temporaries) for space in self.spaces]
         tables = (
@@ -143,6 +148,8 @@ class CompiledProgram(Displayed):
             "devices": self.devices,
             "target_devices": self.target.devices,
             "memory": self.memory.to_json(),
+            "device_memory": self.target.memory,
+            "fits": self.fits,
             "spaces": [
                 {
                     "space": space.space,

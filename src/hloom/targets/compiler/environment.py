@@ -85,11 +85,6 @@ class Environment:
     found_by: str
     versions: dict[str, str] = field(default_factory=dict)
 
-    @property
-    def versions_text(self) -> str:
-        """The versions in a line, without Python's."""
-        return ", ".join(f"{name} {number}" for name, number in self.versions.items() if name != "python")
-
 
 class MissingCompiler(HloomError):
     """The target's compiler is not installed, or the interpreter that should have it does not."""

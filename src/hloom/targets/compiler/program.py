@@ -42,6 +42,8 @@ MOST_DEVICES = 1 << 20
 """A mesh of more devices than this is a damaged file; the largest slices have about 10,000."""
 _MESH = re.compile(r"#sdy\.mesh<\[([^\]]*)\]")
 _AXIS = re.compile(r"=(\d{1,9})\b")
+_SNIPPET = "_"
+"""The name of a module that is read from one computation or instruction alone: XLA's parser calls it scheduled."""
 _COMPILED_CALLS = re.compile(r"__cublas\$.*|__cudnn\$.*|__onednn\$.*|__triton.*|__gpu\$.*")
 """Custom calls that only an optimised module has, with a config of the compiler that made it."""
 
@@ -88,6 +90,7 @@ def prepare(module: Module, target: Target, *, opaque_calls: bool = False) -> Pr
     replicas, partitions = _replicas(module), _partitions(module)
     _check_devices(replicas, partitions, target)
     copy = module.clone()
+    copy.attributes = copy.attributes.changed(is_scheduled=None)
     notes = []
     filled = _fill_elided(copy)
     if filled:
@@ -195,8 +198,19 @@ def _check_whole(module: Module) -> None:
     if unresolved:
         named = ", ".join(visible(str(one)) for one in unresolved[:MOST_NAMED])
         raise Unsupported(f"a fragment cannot be compiled: nothing defines {named}")
+    untyped = list(
+        islice((node for node in module.nodes() if node.type is None and not _holds_graph(node)), MOST_NAMED)
+    )
+    if untyped:
+        named = ", ".join(f"{visible(node.name)} in {visible(node.graph.name)}" for node in untyped)
+        raise Unsupported(f"a fragment cannot be compiled: no type is known of {named}")
     if module.has_closures:
         raise Unsupported(f"{visible(module.name)} has computations that use values around them: HLO cannot say that")
+
+
+def _holds_graph(node: Node) -> bool:
+    """Whether a node is a computation or an op as a value, which has no type of HLO."""
+    return isinstance(node, Constant) and not isinstance(node.value, Literal)
 
 
 def _check_not_compiled(module: Module) -> None:
@@ -210,7 +224,7 @@ def _check_not_compiled(module: Module) -> None:
 
 
 def _signs_of_compiler(module: Module) -> Iterator[str]:
-    if module.is_scheduled:
+    if module.is_scheduled and module.name != _SNIPPET:
         yield "it is scheduled"
     tiled = fused = called = False
     for node in module.nodes():

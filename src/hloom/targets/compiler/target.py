@@ -32,7 +32,7 @@ _CUBE = 4
 """Chips of the side of a cube: larger slices of TPUs with three dimensions are made of whole cubes."""
 _SMALL_SLICES = ("1x1x1", "2x2x1", "2x2x2", "2x2x4", "2x4x4")
 _TPU_NAME = re.compile(r"([a-z0-9]{1,20})(?::([0-9]{1,4}(?:x[0-9]{1,4}){0,3}))?")
-_GPU_NAME = re.compile(r"([a-z0-9]*?)(?:x([0-9]{1,6}))?")
+_MEMORY_SIZE = re.compile(r"^\s*device_memory_size: (\d{1,18})$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,8 @@ EXAMPLES = "v5e:2x2, v5p:2x2x2, h100x8, a100, cpu"
 class Target:
     """What a program is compiled for: the name, PJRT's platform, the number of devices, and the topology's arguments.
 
-    `topology` holds the arguments of `jax.experimental.topologies.get_topology_desc`.
+    `topology` holds the arguments of `jax.experimental.topologies.get_topology_desc`. `memory` is that of one device in
+    bytes where the compiler compiles programs that exceed it, as XLA's GPU compiler does.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Target:
     platform: str
     devices: int
     topology: dict[str, Any] = field(default_factory=dict, repr=False)
+    memory: int | None = None
 
 
 def parse_target(text: str, devices: int = 1) -> Target:
@@ -158,7 +160,9 @@ def _gpu(name: str, chip: str, text: str, devices: int) -> Target:
         "target_config": specification,
         "topology": f"1x{hosts}x{count // hosts}",
     }
-    return Target(chip if count == 1 else f"{chip}x{count}", chip, CUDA, count, arguments)
+    memory = _MEMORY_SIZE.search(specification)
+    name = chip if count == 1 else f"{chip}x{count}"
+    return Target(name, chip, CUDA, count, arguments, int(memory[1]) if memory else None)
 
 
 def _cpu(name: str, text: str, devices: int) -> Target:

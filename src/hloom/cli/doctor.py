@@ -1,0 +1,119 @@
+"""`hloom doctor`: what is installed here, and which targets can be compiled for."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import click
+from rich.console import RenderableType
+
+from hloom.cli.options import json_option
+from hloom.cli.tables import new_table, write_report
+from hloom.targets.compiler import COMPILERS, GPUS, TPUS, Environment, MissingCompiler, cache_folder, find_environment
+from hloom.text import readable
+
+OPTIONAL = {
+    "jax": "execution, StableHLO, hloom.jit",
+    "jaxlib": "execution, StableHLO, hloom.jit",
+    "zstandard": "files compressed as .zst",
+    "ai-edge-model-explorer": "graphs in pages",
+}
+"""Optional packages and what needs them."""
+TARGETS = {"tpu": ", ".join(TPUS), "cuda": ", ".join(GPUS), "cpu": "cpu"}
+"""The names of targets by platform."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompilerCheck:
+    """Whether a platform's compiler was found: its environment, or why not and how to get it."""
+
+    platform: str
+    environment: Environment | None
+    problem: str = ""
+    remedy: str = ""
+
+
+@click.command("doctor")
+@json_option()
+def command(json_output: bool) -> None:
+    """Show what is installed, which targets can be compiled for here, and how to get the others.
+
+    The compiler of a target is looked for in the interpreter that HLOOM_TPU_PYTHON, HLOOM_GPU_PYTHON or
+    HLOOM_CPU_PYTHON names, or else in this one. Nothing is imported or compiled.
+
+    \b
+    Examples:
+      hloom doctor
+      hloom doctor --json | jq '.compilers[] | select(.found) | .platform'
+    """
+    checks = [_check(name) for name in COMPILERS]
+    write_report(lambda: _record(checks), _tables(checks), json_output, None)
+
+
+def _check(name: str) -> CompilerCheck:
+    try:
+        return CompilerCheck(name, find_environment(name))
+    except MissingCompiler as error:
+        return CompilerCheck(name, None, error.message, error.hint or "")
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _tables(checks: Sequence[CompilerCheck]) -> Iterator[RenderableType]:
+    table = new_table("this environment", "package", "version", "for")
+    table.add_row("python", platform.python_version(), sys.executable)
+    for name, purpose in {"hloom": "", **OPTIONAL}.items():
+        table.add_row(name, _installed(name) or "not installed", purpose)
+    yield table
+    table = new_table("compilers of targets", "platform", "targets", "!compiler", "found by")
+    for check in checks:
+        found = check.environment
+        table.add_row(
+            check.platform,
+            TARGETS[check.platform],
+            "not found" if found is None else _versions_text(found),
+            "" if found is None else f"{found.found_by}: {readable(found.python)}",
+        )
+    yield table
+    for check in checks:
+        if check.environment is None:
+            yield f"{check.platform}: {readable(check.problem)}"
+            yield f"  {readable(check.remedy)}"
+    yield f"compiled programs are kept in {readable(str(cache_folder()))}"
+
+
+def _versions_text(environment: Environment) -> str:
+    """The compiler's own package first."""
+    shown = [f"{name} {number}" for name, number in environment.versions.items() if name not in ("python", "jaxlib")]
+    return ", ".join(reversed(shown))
+
+
+def _record(checks: Sequence[CompilerCheck]) -> dict[str, Any]:
+    return {
+        "python": platform.python_version(),
+        "packages": {name: _installed(name) for name in ("hloom", *OPTIONAL)},
+        "compilers": [
+            {
+                "platform": check.platform,
+                "targets": TARGETS[check.platform].split(", "),
+                "found": check.environment is not None,
+                "python": None if check.environment is None else check.environment.python,
+                "found_by": None if check.environment is None else check.environment.found_by,
+                "versions": {} if check.environment is None else check.environment.versions,
+                "problem": check.problem,
+                "remedy": check.remedy,
+            }
+            for check in checks
+        ],
+        "cache": str(cache_folder()),
+    }
