@@ -33,6 +33,7 @@ PUBLIC_MODULES = {
     ),
     *(
         "api.auto_shard",
+        "api.compile",
         "api.differentiable",
         "api.function",
         "api.jax_specs",

@@ -18,6 +18,7 @@ import pytest
 import hloom
 from hloom import ops
 from hloom.text import Displayed
+from tests.targets.compiler.fake_compiler import fake_compiler
 
 STEP = """HloModule step
 ENTRY main {
@@ -58,11 +59,19 @@ def dump(folder: Path) -> Path:
     return folder
 
 
+def compiled(folder: Path) -> Any:
+    """A program that a fake compiler made."""
+    with pytest.MonkeyPatch.context() as patch:
+        fake_compiler(folder, patch)
+        return hloom.compile(step(), "v5e")
+
+
 def saved_fit(folder: Path) -> Any:
     return hloom.load_fit(hloom.fit(step(), 1).save(folder / "best"))
 
 
 RESULTS: dict[str, Callable[[Path], Any]] = {
+    "CompiledProgram": compiled,
     "Module": lambda _: step(),
     "Report": lambda _: hloom.opt(step(), ["simplify"])[1],
     "Difference": lambda _: hloom.compare([np.zeros(3)], [np.ones(3)])[0],

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from hloom.cli import main
+from tests.targets.compiler.fake_compiler import fake_compiler
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -43,6 +44,14 @@ Call = Callable[..., Result]
 def call() -> Call:
     """Call hloom with arguments, and perhaps a standard input, in this process."""
     return lambda *arguments, input=None: CliRunner().invoke(main, [str(argument) for argument in arguments], input=input)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compilers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let commands that compile for a target find a fake compiler: the real ones are large, and take seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        fake_compiler(tmp_path_factory.mktemp("compilers"), patch)
+        yield
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ ENTRY e {
 """
 OTHER = STEP.replace("tanh", "sine")
 OPTIONS = {
+    "compile": ("--for", "cpu"),
     "draw": ("-o", "step.dot"),
     "page": ("-o", "step.html"),
     "fit": ("--devices", 2),
@@ -38,7 +39,7 @@ OPTIONS = {
     "propagate": ("--mesh", "data=2", "--set", "x:0=data"),
 }
 """What subcommands need beside FILE."""
-WITHOUT_FILE = {"calibrate"}
+WITHOUT_FILE = {"calibrate", "doctor"}
 TWO_FILES = {"diff"}
 
 
@@ -95,10 +96,13 @@ def answers(step: Path) -> dict[str, tuple[tuple[object, ...], tuple[object, ...
 
 
 ANSWERS = ("diff", "grep", "memory", "plan", "fit", "minimize", "opt", "run", "passes", "pipeline", "quantize")
-IN_OTHER_TESTS = {"grad": "tests/cli/test_grad.py, a derivative that is wrong"}
+IN_OTHER_TESTS = {
+    "compile": "tests/cli/test_compile.py, memory that runs out",
+    "grad": "tests/cli/test_grad.py, a derivative that is wrong",
+}
 WITHOUT_AN_ANSWER = {
     "inspect", "print", "draw", "page", "view", "cost", "roofline", "fusions", "calibrate", "propagate", "prune",
-    "evaluate", "why-oom",
+    "evaluate", "why-oom", "doctor",
 }  # fmt: skip
 """What shows, writes or explains something: nothing of it is a no."""
 

@@ -27,6 +27,7 @@ from tests.distribute.fit.programs import perceptron_text
 from tests.inspection.profile.traces import MODULE as TRACED
 from tests.inspection.profile.traces import RUNS, TraceWriter
 from tests.inspection.why_oom.test_error_text import TPU
+from tests.targets.compiler.fake_compiler import fake_compiler
 
 STEP = """HloModule step
 
@@ -123,6 +124,8 @@ TRAINING = re.compile(r"hloom (pipeline|fit) ")
 """Commands whose step.hlo is a step of training."""
 ANSWER_NO = re.compile(r"hloom (diff|grep .*(> |uses)|passes .*--diff|minimize .*(--xla|--differs|--passes))")
 """Examples whose answer is no for these files: modules that differ, nothing so large, no fault of hloom's or XLA's."""
+NEEDS_COMPILER = re.compile(r"hloom (compile|doctor|.* --for )")
+"""Examples that ask a target's compiler, which is a fake one here."""
 LONG = re.compile(r"hloom (calibrate|fit|pipeline .*h100|plan .*--measure|minimize .*--differs-between)")
 """What takes seconds, for the long tests."""
 
@@ -236,5 +239,7 @@ def test_an_example_of_the_help(line: str, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr("webbrowser.open", lambda *_: True)
+    if NEEDS_COMPILER.search(line):
+        fake_compiler(tmp_path, monkeypatch)
     write_inputs(tmp_path, line)
     run_line(line)

@@ -49,6 +49,7 @@ OPTIONS = {
     "grep": ("negate or custom-call or dot",),
     "minimize": ("--failing", "true {}"),
     "opt": ("-p", "dce,cse"),
+    "compile": ("--for", "cpu", "--opaque-calls"),
     "grad": ("--vjp",),
     "pipeline": ("--devices", "2"),
     "fit": ("--devices", "2"),
@@ -59,7 +60,7 @@ OPTIONS = {
 }
 PROGRAM_TEXT = ("print", "opt", "grad", "quantize", "prune", "minimize", "draw", "grep")
 """The subcommands whose standard output is a program, or lines of one, for others to read."""
-READERS = [name for name in COMMANDS if name not in ("calibrate", "passes")]
+READERS = [name for name in COMMANDS if name not in ("calibrate", "doctor", "passes")]
 
 
 @pytest.fixture(autouse=True)

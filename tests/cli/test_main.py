@@ -22,7 +22,7 @@ from hloom.cli.main import COMMANDS
 from hloom.text import tracked
 from tests.cli.conftest import ROOT, STEP, Call, spawn
 
-WITHOUT_FILE = {"calibrate", "diff", "passes"}
+WITHOUT_FILE = {"calibrate", "diff", "doctor", "passes"}
 """Subcommands that read no module."""
 
 
@@ -36,6 +36,7 @@ def test_help_lists_the_subcommands(call: Call):
 PAGES = {"page": {"--json"}, "view": {"--json", "-o, --output OUT"}}
 """The options that subcommands which make pages do without."""
 REQUIRED = {
+    "compile": ("--for", "cpu"),
     "fit": ("--devices", 2),
     "grep": ("negate",),
     "minimize": ("--failing", "true {}"),

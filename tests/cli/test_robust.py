@@ -19,12 +19,13 @@ OPTIONS = {
     "grep": ("negate",),
     "minimize": ("--failing", "true {}"),
     "opt": ("-p", "dce"),
+    "compile": ("--for", "cpu"),
     "grad": ("--vjp",),
     "pipeline": ("--devices", "2"),
     "fit": ("--devices", "2"),
 }
 """The options that subcommands need."""
-READERS = [name for name in COMMANDS if name not in ("calibrate", "diff", "passes")]
+READERS = [name for name in COMMANDS if name not in ("calibrate", "diff", "doctor", "passes")]
 """The subcommands that read one module."""
 TROUBLE = {}
 """The exit status of an error where it is not 1."""

@@ -9,7 +9,10 @@ rule in its family's file in `rules`.
 
 from hloom.autodiff.emitter import Emitter as Emitter
 from hloom.autodiff.emitter import add_reducer as add_reducer
+from hloom.autodiff.emitter import flatten as flatten
 from hloom.autodiff.emitter import identity_value as identity_value
+from hloom.autodiff.emitter import leaf_types as leaf_types
+from hloom.autodiff.emitter import unflatten as unflatten
 from hloom.autodiff.rules.custom import custom_call as custom_call
 from hloom.autodiff.table import RULES as RULES
 from hloom.autodiff.table import DerivativeRule as DerivativeRule

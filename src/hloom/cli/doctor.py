@@ -7,12 +7,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import RenderableType
 
-from hloom.cli.options import json_option
+from hloom.cli.options import json_option, output_option
 from hloom.cli.tables import new_table, write_report
 from hloom.targets.compiler import COMPILERS, GPUS, TPUS, Environment, MissingCompiler, cache_folder, find_environment
 from hloom.text import readable
@@ -40,7 +41,8 @@ class CompilerCheck:
 
 @click.command("doctor")
 @json_option()
-def command(json_output: bool) -> None:
+@output_option("Write to file OUT, atomically.")
+def command(json_output: bool, output: Path | None) -> None:
     """Show what is installed, which targets can be compiled for here, and how to get the others.
 
     The compiler of a target is looked for in the interpreter that HLOOM_TPU_PYTHON, HLOOM_GPU_PYTHON or
@@ -48,11 +50,11 @@ def command(json_output: bool) -> None:
 
     \b
     Examples:
-      hloom doctor
-      hloom doctor --json | jq '.compilers[] | select(.found) | .platform'
+      hloom doctor -o report.txt
+      hloom doctor --json | jq .compilers[0].found
     """
     checks = [_check(name) for name in COMPILERS]
-    write_report(lambda: _record(checks), _tables(checks), json_output, None)
+    write_report(lambda: _record(checks), _tables(checks), json_output, output)
 
 
 def _check(name: str) -> CompilerCheck:

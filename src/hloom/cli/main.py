@@ -38,7 +38,7 @@ SECTIONS = {
     },
     "Compile for a target": {
         "compile": "Compile for a TPU, GPU or CPU with the target's own compiler.",
-        "doctor": "Show which targets can be compiled for here, and how to get the others.",
+        "doctor": "Show which targets can be compiled for here.",
     },
     "Compare and debug": {
         "diff": "Compare two modules: instructions and costs.",

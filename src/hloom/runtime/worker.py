@@ -148,11 +148,11 @@ def _run_kernels(text: str, header: dict[str, Any], inputs: list[np.ndarray]) ->
 
 
 @lru_cache(KEPT_PROGRAMS)
-def _kept_program(text: str, placement: xla.Placement) -> xla.CompiledProgram:
+def _kept_program(text: str, placement: xla.Placement) -> xla.LoadedProgram:
     return xla.compile_text(text, placement)
 
 
-def _run_program(program: xla.CompiledProgram, header: dict[str, Any], inputs: list[np.ndarray]) -> Answer:
+def _run_program(program: xla.LoadedProgram, header: dict[str, Any], inputs: list[np.ndarray]) -> Answer:
     execution = _execute(program, inputs, header)
     single = program.placement.devices == 1
     arrays = [*execution.outputs, *(array for device in execution.per_device if not single for array in device)]
@@ -160,7 +160,7 @@ def _run_program(program: xla.CompiledProgram, header: dict[str, Any], inputs: l
     return reply, arrays
 
 
-def _execute(program: xla.CompiledProgram, inputs: list[np.ndarray], header: dict[str, Any]) -> xla.Execution:
+def _execute(program: xla.LoadedProgram, inputs: list[np.ndarray], header: dict[str, Any]) -> xla.Execution:
     if not header["is_per_device"]:
         return xla.execute(program, inputs)
     count = len(program.parameters)

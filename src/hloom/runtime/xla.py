@@ -137,7 +137,7 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
-class CompiledProgram:
+class LoadedProgram:
     """A compiled program, its parameter and result types, and where it runs."""
 
     executable: Any
@@ -148,7 +148,7 @@ class CompiledProgram:
 
 
 @lru_cache(KEPT_EXECUTABLES)
-def compile_text(text: str, placement: Placement) -> CompiledProgram:
+def compile_text(text: str, placement: Placement) -> LoadedProgram:
     """Compile a text for the CPU client; XLA's refusals come as jax's own errors.
 
     The client takes StableHLO, so anything without a counterpart there is rejected, and layouts become the default
@@ -160,10 +160,10 @@ def compile_text(text: str, placement: Placement) -> CompiledProgram:
     program = xla.private.mlir.hlo_to_stablehlo(parse_hlo(text).as_serialized_hlo_module_proto())
     devices = xla.client.DeviceList(tuple(_devices(placement)))
     executable = _client().compile_and_load(program, devices, _options(placement))
-    return CompiledProgram(executable, parameters, results, placement, time.perf_counter() - start)
+    return LoadedProgram(executable, parameters, results, placement, time.perf_counter() - start)
 
 
-def compile_in_place_of(carrier: str, text: str) -> CompiledProgram:
+def compile_in_place_of(carrier: str, text: str) -> LoadedProgram:
     """Compile a text that is as XLA's own pipeline leaves it: with fusions, and a layout for each array.
 
     XLA's client takes no such text, so it compiles the carrier, a program with the same parameters and results, and
@@ -197,7 +197,7 @@ def _options(placement: Placement) -> Any:
     return options
 
 
-def partition(text: str, partitions: int, directory: str) -> CompiledProgram:
+def partition(text: str, partitions: int, directory: str) -> LoadedProgram:
     """Compile a text whose instructions carry shardings and leave the stages around the partitioner in a directory.
 
     Collectives stay as the partitioner makes them: not combined, the code generated without optimising.
@@ -221,10 +221,10 @@ def partition(text: str, partitions: int, directory: str) -> CompiledProgram:
     program = xla.private.mlir.hlo_to_stablehlo(parse_hlo(text).as_serialized_hlo_module_proto())
     devices = xla.client.DeviceList(tuple(_devices(placement)))
     executable = _client().compile_and_load(program, devices, options)
-    return CompiledProgram(executable, parameters, results, placement, time.perf_counter() - start)
+    return LoadedProgram(executable, parameters, results, placement, time.perf_counter() - start)
 
 
-def memory(program: CompiledProgram) -> dict[str, int]:
+def memory(program: LoadedProgram) -> dict[str, int]:
     """Bytes per device of arguments, outputs, temporaries, and of outputs that reuse arguments."""
     stats = program.executable.get_compiled_memory_stats()
     arguments, outputs = stats.argument_size_in_bytes, stats.output_size_in_bytes
@@ -242,7 +242,7 @@ class Execution:
     seconds: float
 
 
-def execute(program: CompiledProgram, inputs: Sequence[np.ndarray]) -> Execution:
+def execute(program: LoadedProgram, inputs: Sequence[np.ndarray]) -> Execution:
     """Run on unsharded inputs, one per flattened parameter, of the right types: XLA only compares byte counts."""
     put = libraries().jax.device_put
     shardings = _shardings(program.placement, program.executable.get_parameter_shardings(), len(inputs))
@@ -259,7 +259,7 @@ def _padded(array: np.ndarray, sharding: Any) -> np.ndarray:
     return np.pad(array, [(0, amount) for amount in missing]) if any(missing) else array
 
 
-def execute_each(program: CompiledProgram, inputs: Sequence[Sequence[np.ndarray]]) -> Execution:
+def execute_each(program: LoadedProgram, inputs: Sequence[Sequence[np.ndarray]]) -> Execution:
     """Run replicas on separate inputs: one list of arrays per device."""
     jax = libraries().jax
     devices = _devices(program.placement)
@@ -271,7 +271,7 @@ def execute_each(program: CompiledProgram, inputs: Sequence[Sequence[np.ndarray]
     return _execute(program, arrays)
 
 
-def _execute(program: CompiledProgram, arrays: list[Any]) -> Execution:
+def _execute(program: LoadedProgram, arrays: list[Any]) -> Execution:
     jax = libraries().jax
     jax.block_until_ready(arrays)
     start = time.perf_counter()

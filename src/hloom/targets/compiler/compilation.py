@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from hloom.targets.compiler.child import ChildResult, run_child
 from hloom.targets.compiler.compiled_program import CompiledMemory, CompiledProgram
 from hloom.targets.compiler.cycles import compiler_cycles
 from hloom.targets.compiler.environment import Environment, child_environment, find_environment
-from hloom.targets.compiler.program import Program, devices_of, prepare
+from hloom.targets.compiler.program import PreparedProgram, devices_of, prepare
 from hloom.targets.compiler.target import CUDA, Target, parse_target
 from hloom.text import HloomError, ParseError, Unattainable, read_limited, readable, unwritable
 
@@ -90,8 +90,11 @@ def compile_module(
     compiled = None if answer is None else _from_cache(answer, program, wanted, environment, settings)
     if compiled is not None:
         return compiled
-    answer = _compile(program, request, wanted, environment, seconds, dump, all_passes=all_passes)
-    compiled = _compiled(answer, program, wanted, environment, settings, is_cached=False)
+
+    def made(answer: Mapping[str, Any]) -> CompiledProgram:
+        return _compiled(answer, program, wanted, environment, settings, is_cached=False)
+
+    answer, compiled = _compile(program, request, wanted, environment, seconds, dump, made, all_passes=all_passes)
     if use_cache:
         keep(key, answer)
     return compiled
@@ -125,7 +128,7 @@ def _typed(value: str) -> bool | int | float | str:
         return value
 
 
-def _request(program: Program, target: Target, settings: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def _request(program: PreparedProgram, target: Target, settings: Sequence[tuple[str, str]]) -> dict[str, Any]:
     flags: list[tuple[str, bool | int | float | str]] = []
     if target.platform == CUDA:
         flags.append(("xla_gpu_autotune_level", 0))  # there is no GPU to measure on
@@ -152,16 +155,20 @@ def _script_digest() -> str:
 
 
 def _compile(
-    program: Program,
+    program: PreparedProgram,
     request: Mapping[str, Any],
     target: Target,
     environment: Environment,
     seconds: float,
     dump: str | os.PathLike[str] | None,
+    made: Callable[[Mapping[str, Any]], CompiledProgram],
     *,
     all_passes: bool,
-) -> dict[str, Any]:
-    """Run the compiler in a folder of its own; raises CompilerError or CompilerOutOfMemory."""
+) -> tuple[dict[str, Any], CompiledProgram]:
+    """Run the compiler in a folder of its own; its answer, and the program that `made` makes of it.
+
+    Raises CompilerError or CompilerOutOfMemory; the dump is written only if all is well.
+    """
     try:
         folder = Path(tempfile.mkdtemp(prefix="hloom-compile-"))
     except OSError as problem:
@@ -177,16 +184,19 @@ def _compile(
         command = [environment.python, "-I", str(_SCRIPT), str(folder)]
         result = run_child(command, variables, str(folder), seconds)
         answer = _answer(folder, result, program, target, seconds)
+        compiled = made(answer)
         if dump is not None:
             _move_dump(folder / "dump", Path(dump))
-        return answer
+        return answer, compiled
     except OSError as problem:
         raise unwritable(folder, problem) from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _answer(folder: Path, result: ChildResult, program: Program, target: Target, seconds: float) -> dict[str, Any]:
+def _answer(
+    folder: Path, result: ChildResult, program: PreparedProgram, target: Target, seconds: float
+) -> dict[str, Any]:
     """The child's answer, with the texts; raises for an error, a crash, a timeout and an unreadable one."""
     subject = f"the compiler for {target.name}"
     path = folder / "answer.json"
@@ -253,7 +263,7 @@ def _move_dump(made: Path, wanted: Path) -> None:
         raise unwritable(wanted, problem) from None
 
 
-def _out_of_memory(text: str, program: Program, target: Target) -> CompilerOutOfMemory:
+def _out_of_memory(text: str, program: PreparedProgram, target: Target) -> CompilerOutOfMemory:
     match = _MEMORY.search(text)
     rest = text[match.start() if match else 0 :]
     first = next((line for line in rest.splitlines() if line.strip()), "")
@@ -280,7 +290,7 @@ def _shortened(message: str) -> str:
 
 
 def _from_cache(
-    answer: dict[str, Any], program: Program, target: Target, environment: Environment, settings: Any
+    answer: dict[str, Any], program: PreparedProgram, target: Target, environment: Environment, settings: Any
 ) -> CompiledProgram | None:
     """A kept answer; None if it is damaged, so that the compiler is asked again."""
     try:
@@ -291,7 +301,7 @@ def _from_cache(
 
 def _compiled(
     answer: Mapping[str, Any],
-    program: Program,
+    program: PreparedProgram,
     target: Target,
     environment: Environment,
     settings: tuple[tuple[str, str], ...],

@@ -19,6 +19,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 PARENT_CHECK_SECONDS = 2.0
 """Seconds between checks whether the parent is still there: this process may outlive it by that long."""
 
@@ -46,7 +48,6 @@ def _die_with(parent: int) -> None:
 
 
 def _compile(request: dict[str, Any], folder: Path) -> dict[str, Any]:
-    import numpy as np
     from jax._src.interpreters import mlir
     from jaxlib import _hlo, _jax, xla_client  # pyright: ignore[reportAttributeAccessIssue]
     from jaxlib.mlir import ir

@@ -16,8 +16,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hloom.autodiff.emitter import S32, Emitter, flatten, leaf_types, unflatten
-from hloom.ir import TOKEN, Apply, Graph, Module, Node, TensorType, TupleType
+from hloom.autodiff import Emitter, flatten, leaf_types, unflatten
+from hloom.ir import TOKEN, Apply, Graph, Module, Node, TensorType, TupleType, dtype
 from hloom.targets.compiler.target import CPU, CUDA, TPU
 from hloom.text import Unsupported, visible
 
@@ -220,7 +220,7 @@ def _lu(p: Emitter, node: Apply) -> Node:
     packed, pivots, info = _element_types(node)
     operand = node.operands[0].type
     assert isinstance(operand, TensorType)
-    permutation = TensorType(S32, operand.dims[:-1])
+    permutation = TensorType(dtype("s32"), operand.dims[:-1])
     made = p.op(
         "custom-call", *node.operands, type=TupleType([packed, pivots, permutation]),
         api_version="API_VERSION_STATUS_RETURNING", **{_TARGET: "LuDecomposition"},

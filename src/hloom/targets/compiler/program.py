@@ -49,7 +49,7 @@ _COMPILED_CALLS = re.compile(r"__cublas\$.*|__cudnn\$.*|__onednn\$.*|__triton.*|
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class PreparedProgram:
     """A module as the compiler takes it, and how it is to be compiled."""
 
     proto: bytes
@@ -79,7 +79,7 @@ def devices_of(module: Module) -> int:
     return _replicas(module) * _partitions(module)
 
 
-def prepare(module: Module, target: Target, *, opaque_calls: bool = False) -> Program:
+def prepare(module: Module, target: Target, *, opaque_calls: bool = False) -> PreparedProgram:
     """A module as the target's compiler takes it.
 
     Raises HloomError for a fragment, for a module that was optimised already, and for another number of devices than
@@ -110,7 +110,7 @@ def prepare(module: Module, target: Target, *, opaque_calls: bool = False) -> Pr
         warnings.simplefilter("always", HloomWarning)
         proto = write_proto(copy, "hlo_module")
     notes += [str(loss.message) for loss in losses if isinstance(loss.message, HloomWarning)]
-    return Program(
+    return PreparedProgram(
         proto, module.name, replicas, partitions, partitioner, donated,
         _booleans(module, "allow_spmd_sharding_propagation_to_parameters", default=False),
         _booleans(module, "allow_spmd_sharding_propagation_to_output", default=not _has_result_shardings(module)),
