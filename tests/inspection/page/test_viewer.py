@@ -24,6 +24,12 @@ def test_uplot_is_as_it_was_published():
     assert {name: hashlib.sha256((ASSETS / name).read_bytes()).hexdigest() for name in UPLOT} == UPLOT
 
 
+@pytest.mark.parametrize("path", ["/dev/zero", "/"])
+def test_a_path_that_is_no_file(path: str):
+    with pytest.raises(HloomError, match=f"cannot read {path}: it is not a file"):
+        viewer_parts(Path(path))
+
+
 def test_a_file_that_is_no_wheel(tmp_path: Path):
     with pytest.raises(HloomError, match=r"cannot read .*none\.whl"):
         viewer_parts(tmp_path / "none.whl")

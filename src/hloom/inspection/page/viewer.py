@@ -115,6 +115,8 @@ def _installed_reader() -> Callable[[str], bytes] | None:
 
 def _wheel_reader(wheel: Path) -> Callable[[str], bytes]:
     def read(name: str) -> bytes:
+        if wheel.exists() and not wheel.is_file():  # zipfile would look for an archive's end in /dev/zero
+            raise HloomError(f"cannot read {wheel}: it is not a file", hint=DOWNLOAD)
         try:
             with zipfile.ZipFile(wheel) as archive:
                 return archive.read(f"{FOLDER}/{name}")
