@@ -17,7 +17,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hloom.autodiff import Emitter, flatten, leaf_types, unflatten
-from hloom.ir import TOKEN, Apply, Graph, Module, Node, TensorType, TupleType, dtype
+from hloom.ir import (
+    TOKEN,
+    Apply,
+    Graph,
+    Layout,
+    Module,
+    Node,
+    TensorType,
+    TupleType,
+    Type,
+    default_layout,
+    dtype,
+)
 from hloom.targets.compiler.target import CPU, CUDA, TPU
 from hloom.text import Unsupported, visible
 
@@ -62,8 +74,8 @@ class Rewritten:
 class Routine:
     """A routine of linear algebra: LAPACK's names for real and complex types, the other platforms', and rewrites.
 
-    `to_tpu` makes what a TPU's compiler has of a call of LAPACK or cuSOLVER; `from_tpu` is the other way round, into
-    the leaves of the CPU's and the GPU's call.
+    `to_tpu` makes what a TPU's compiler has of a call of LAPACK or cuSOLVER: `tpu_became`, a call or an HLO op, which
+    serves the other platforms too where they have no call.
     """
 
     lapack: tuple[str, str]
@@ -125,30 +137,61 @@ def _as_routine(graph: Graph, node: Apply, target: str, platform: str) -> str | 
     routine = _BY_TARGET.get(target)
     if routine is None:
         return None
-    if platform == TPU:
-        if not _has_tpu_form(routine, node):
+    made = routine.cuda if platform == CUDA else _lapack_name(routine, node) if platform == CPU else routine.tpu
+    is_op = routine.tpu_became in _HLO_OPS and (platform == TPU or not made)
+    if is_op or platform == TPU:
+        if not is_op and not _is_f32(node):
             return None
-        emitter = _emitter(graph, node)
-        graph.replace_uses(node, routine.to_tpu(emitter, node))
-        graph.erase(node)
+        _replace(graph, node, routine.to_tpu(_emitter(graph, node), node))
         return routine.tpu_became
-    if _BY_TPU.get(target) is routine:
-        return None  # a program of a TPU lacks results that other platforms' calls have
-    made = routine.cuda if platform == CUDA else _lapack_name(routine, node)
-    if not made:
-        return None
+    if target in _BY_TPU:
+        if routine.tpu not in _FROM_TPU:
+            return None  # a TPU's LU yields a permutation, which the other platforms do not
+        _replace(graph, node, _library_call(_emitter(graph, node), node, routine, made, platform))
+        return made
     config = _config(routine, node, platform)
     graph.set_attributes(node, node.attributes.changed(**{_TARGET: made, "backend_config": config}))
     return made
 
 
-def _has_tpu_form(routine: Routine, node: Apply) -> bool:
+def _replace(graph: Graph, node: Apply, made: Node) -> None:
+    graph.replace_uses(node, made)
+    graph.erase(node)
+
+
+def _is_f32(node: Apply) -> bool:
+    """Whether the first operand is of f32, the only type of a TPU's routines."""
     matrix = node.operands[0].type if node.operands else None
-    return isinstance(matrix, TensorType) and (routine.tpu_became in _HLO_OPS or matrix.dtype.name == "f32")
+    return isinstance(matrix, TensorType) and matrix.dtype.name == "f32"
+
+
+def _library_call(p: Emitter, node: Apply, routine: Routine, target: str, platform: str) -> Node:
+    """The call of LAPACK or cuSOLVER for a TPU's: matrices are column-major, and `info` is a further result."""
+    given = [_column_major(operand.type) for operand in node.operands]
+    leaves = [_column_major(leaf) for leaf in leaf_types(node.type)]
+    has_info = routine is _SYEVD
+    info = [TensorType(dtype("s32"), leaves[0].dims[:-2])] if has_info else []
+    wanted = TupleType([*leaves, *info]) if isinstance(node.type, TupleType) else leaves[0]
+    made = p.op(
+        "custom-call", *node.operands, type=wanted, operand_layout_constraints=tuple(given),
+        api_version="API_VERSION_TYPED_FFI", backend_config=_config(routine, node, platform), **{_TARGET: target},
+    )  # fmt: skip
+    return p.tuple([p.element(made, index) for index in range(len(leaves))]) if has_info else made
+
+
+def _column_major(value_type: Type | None) -> TensorType:
+    """An array type whose matrices are column-major; vectors have their only layout."""
+    assert isinstance(value_type, TensorType)
+    rank = value_type.rank
+    if rank < 2:
+        return value_type.with_layout(default_layout(rank))
+    return value_type.with_layout(Layout((rank - 2, rank - 1, *reversed(range(rank - 2)))))
 
 
 def _lapack_name(routine: Routine, node: Apply) -> str:
-    """LAPACK's routine for the type of the first operand; empty if it has none."""
+    """LAPACK's routine for the type of the first operand; empty if an HLO op does as well, or there is none."""
+    if routine is _TRSM:
+        return ""
     matrix = node.operands[0].type if node.operands else None
     letter = _LETTERS.get(matrix.dtype.name) if isinstance(matrix, TensorType) else None
     return f"lapack_{letter}{routine.lapack[letter in 'cz']}_ffi" if letter else ""
@@ -175,6 +218,8 @@ def _settings(node: Apply) -> dict[str, str]:
 
 
 def _is_lower(node: Apply) -> bool:
+    if node.attributes.get(_TARGET) == "Eigh":
+        return str(node.attributes.get("backend_config", "1")).startswith("1")
     settings = _settings(node)
     return settings.get("uplo", "L") == "L" and settings.get("lower", "true") == "true"
 
@@ -254,6 +299,7 @@ ROUTINES = (
 )  # fmt: skip
 """The routines that more than one platform has."""
 _HLO_OPS = {"cholesky", "triangular-solve"}
+_FROM_TPU = {"Qr", "ProductOfElementaryHouseholderReflectors", "Eigh"}
 _BY_TPU = {routine.tpu: routine for routine in ROUTINES if routine.tpu}
 _BY_TARGET = {
     **{f"lapack_{letter}{routine.lapack[letter in 'cz']}_ffi": routine for routine in ROUTINES for letter in "sdcz"},
