@@ -7,7 +7,7 @@ WORKERS ?= auto
 TESTS ?=
 SECTIONS ?=
 
-.PHONY: demo test test-long bench lint docs site clean
+.PHONY: demo test test-long test-targets bench lint docs site clean
 
 demo: $(READY)  ## lower a GPT-2 training step, read, inspect, draw, print and run it
 	$(BIN)/python scripts/demo.py
@@ -18,6 +18,14 @@ test: $(READY)  ## every test and every example in the docs, but the long ones
 test-long: $(READY)  ## the long tests too, with programs of packages, and ten times as many examples
 	$(BIN)/python -m pip install --quiet -e '.[packages,docs]'
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile long $(TESTS)
+
+test-targets: $(READY)  ## compile for TPUs and GPUs with their own compilers, which go into .targets (6 GB); says what it skipped
+	test -x .targets/tpu/bin/python || $(PYTHON) -m venv .targets/tpu
+	.targets/tpu/bin/python -m pip install --quiet 'jax==0.10.2' 'jaxlib==0.10.2' 'libtpu==0.0.42.*'
+	test -x .targets/gpu/bin/python || $(PYTHON) -m venv .targets/gpu
+	.targets/gpu/bin/python -m pip install --quiet 'jax==0.10.2' 'jaxlib==0.10.2' 'jax-cuda12-plugin[with-cuda]==0.10.2'
+	HLOOM_TPU_PYTHON=$(CURDIR)/.targets/tpu/bin/python HLOOM_GPU_PYTHON=$(CURDIR)/.targets/gpu/bin/python \
+		$(BIN)/python -m pytest -n 0 -rs $(or $(TESTS),tests/targets/compiler)
 
 bench: $(READY)  ## how fast reading, printing and drawing are, against XLA and xDSL; SECTIONS="reading memory" for some
 	$(BIN)/python -m pip install --quiet -e '.[bench]'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import tempfile
 
 import pytest
 from hypothesis import settings
@@ -19,6 +20,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 os.environ.pop("COLUMNS", None)
 """pytest-xdist gives its workers 80 columns, and commands would leave out what wider lines show."""
+
+os.environ["HLOOM_CACHE_DIR"] = os.path.join(tempfile.gettempdir(), f"hloom-tests-{os.getuid()}")
+"""Programs that tests compile for targets are not kept in the user's cache."""
 
 gc.set_threshold(500_000, 4, 20)
 """Cycles are looked for rarely: trees and modules are large, and by Python's defaults a third of the time goes there."""

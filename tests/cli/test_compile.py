@@ -22,7 +22,7 @@ def test_the_report(call: Call, step: Path, compiler: FakeCompiler):
     result = call("compile", step, "--for", "v5e")
     assert result.exit_code == 0
     text = " ".join(result.stdout.split())
-    assert "memory of one device, by the compiler for v5e:1x1" in text
+    assert "memory, by the compiler for v5e:1x1" in text
     assert "temporaries 96 96 B" in text
     assert "VMEM 8.0 KiB 8.0 KiB" in text
     assert "estimated cycles 1,200 of 1 instructions" in text
@@ -66,7 +66,7 @@ def test_memory_that_runs_out_is_explained(call: Call, step: Path, compiler: Fak
     assert result.exit_code == 1
     assert "step does not fit into the memory of v5e:1x1: RESOURCE_EXHAUSTED" in result.stderr
     assert "56.0 GiB at the peak: exceeds the 15.8 GiB available by 40.2 GiB" in result.stdout
-    assert "by hloom's model of the program before optimisation" in result.stdout
+    assert "by hloom's model, of the program before optimisation" in result.stdout
     record = json.loads(call("compile", step, "--for", "v5e", "--json").stdout)
     assert record["fits"] is False
     assert record["why"]["peak"] == 56 << 30

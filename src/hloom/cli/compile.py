@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,9 +28,8 @@ from hloom.cli.options import (
 )
 from hloom.cli.output import write_json, write_note, write_text
 from hloom.cli.tables import new_table, note_tables, write_tables
-from hloom.cli.why_oom import tables as oom_tables
+from hloom.cli.why_oom import refusal_tables, why_refused
 from hloom.formats.hlo import check_new_folder, write_folder
-from hloom.inspection.why_oom import OomReport, why_oom
 from hloom.ir import Module
 from hloom.targets.compiler import (
     SECONDS,
@@ -179,7 +177,7 @@ def tables(program: CompiledProgram) -> Iterator[RenderableType]:
 
 def memory_table(program: CompiledProgram) -> Table:
     """The compiler's figures of memory."""
-    table = new_table(f"memory of one device, by the compiler for {program.target.name}", "part", ">bytes", ">")
+    table = new_table(f"memory, by the compiler for {program.target.name}", "part", ">bytes", ">")
     for name, size in program.memory.to_json().items():
         if size or name not in ("host", "generated_code"):
             table.add_row(name.replace("_", " "), f"{size:,}", byte_text(size))
@@ -205,28 +203,13 @@ def _about(program: CompiledProgram) -> Table:
 
 def _write_out_of_memory(error: CompilerOutOfMemory, module: Module, *, json_output: bool) -> None:
     """What the compiler says of memory, hloom's account of that text, and what its model says of the program."""
-    reports = _accounts(error, module)
+    said, modelled = why_refused(error, module)
     if json_output:
-        said, modelled = (None if report is None else report.to_json() for report in reports)
-        write_json({"fits": False, "message": error.message, "why": said, "by_model": modelled}, None)
+        why = {"why": said and said.to_json(), "by_model": modelled and modelled.to_json()}
+        write_json({"fits": False, "message": error.message, **why}, None)
         return
     write_note(f"error: {error}")
-    said, modelled = reports
-    parts = list(oom_tables(said, is_tried=False)) if said is not None else []
-    if modelled is not None:
-        parts += ["", "by hloom's model of the program before optimisation:", *oom_tables(modelled, is_tried=False)]
-    write_tables(parts, None)
-
-
-def _accounts(error: CompilerOutOfMemory, module: Module) -> tuple[OomReport | None, OomReport | None]:
-    """The reports of the compiler's text and of the program, where there are any."""
-    said = modelled = None
-    with suppress(HloomError):  # a message without sizes
-        said = why_oom(error.text)
-    limit = said.memory if said is not None else None
-    with suppress(HloomError), progress("placing buffers"):
-        modelled = why_oom(module, memory=limit, quick=True)
-    return said, modelled
+    write_tables(refusal_tables(said, modelled), None)
 
 
 def _swept(module: Module, target: str, flags: Sequence[str], sweep: str, options: dict[str, Any]) -> list[SweepRow]:

@@ -15,12 +15,14 @@ from hloom.analysis import Table as Rows
 from hloom.cli.input import note_whole_program, progress, read_program
 from hloom.cli.options import (
     ModuleSource,
+    check_usage,
     choice_option,
     depth_option,
     file_argument,
     json_option,
     output_option,
     profile_option,
+    target_option,
     top_option,
     trips_option,
     unknown_trips_option,
@@ -28,6 +30,7 @@ from hloom.cli.options import (
 from hloom.cli.output import write_json
 from hloom.cli.profile_tables import measured_tables
 from hloom.cli.tables import add_rest, cut, new_table, write_report
+from hloom.cli.target import for_target
 from hloom.inspection.profile import measurement_without_model
 from hloom.inspection.query import speedscope
 from hloom.text import byte_text, percent_text
@@ -45,6 +48,7 @@ MOST_LINES = 30
 @choice_option("--by", choices=BY, default="opcode", help="How to group the costs.")
 @depth_option()
 @top_option(MOST_LINES)
+@target_option()
 @trips_option()
 @unknown_trips_option()
 @profile_option()
@@ -55,6 +59,7 @@ def command(
     by: str,
     depth: int | None,
     top: int,
+    target: str | None,
     trips: dict[str, int],
     unknown_trips: int,
     profile: Path | None,
@@ -79,11 +84,15 @@ def command(
       hloom cost step.hlo --by scope --depth 3 --top 20
       hloom cost step.hlo --by source --json | jq '.groups[0]'
       hloom cost step.hlo --by scope -o cost.speedscope.json
+      hloom cost step.hlo --for v5e
       hloom cost step.hlo --trips while.6=100
       hloom cost step.hlo --by source --profile trace/
     """
-    program = read_program(source.beside(profile))
-    note_whole_program(program)
+    check_usage((target and profile is not None, "--for compiles anew, and --profile is of a module that ran"))
+    made = for_target(read_program(source.beside(profile)), target)
+    program = made.module
+    if made.compiled is None:
+        note_whole_program(program)
     with progress("counting"):
         counts = {"trip_counts": trips, "unknown_trips": unknown_trips}
         report = cost(program, **counts)
@@ -95,12 +104,12 @@ def command(
         return
 
     def record() -> dict[str, Any]:
-        made = {**report.to_json(), "by": by, "groups": groups.to_json()}
+        record = {**report.to_json(), "by": by, "groups": groups.to_json(), **made.to_json()}
         if measured is None or times is None:
-            return made
-        return {**made, "profile": {**measured.to_json(), "groups": times.to_json()}}
+            return record
+        return {**record, "profile": {**measured.to_json(), "groups": times.to_json()}}
 
-    shown = tables(report, groups, top)
+    shown = [*tables(report, groups, top), *made.lines()]
     if measured is not None:
         shown = [_totals(report), *measured_tables(measured, times, top, has_model=False)]
     write_report(record, shown, json_output, output)

@@ -19,6 +19,7 @@ from hloom.cli.exit_status import NO
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import (
     ModuleSource,
+    check_usage,
     choice_option,
     defaults_of,
     depth_option,
@@ -26,10 +27,12 @@ from hloom.cli.options import (
     json_option,
     limit_option,
     output_option,
+    target_option,
 )
 from hloom.cli.output import check_folder
 from hloom.cli.profile_tables import changed_tables
 from hloom.cli.tables import add_rest, cut, new_table, write_report
+from hloom.cli.target import ForTarget, for_target
 from hloom.inspection.diff import BY, CostDifference, ModuleDiff, diff
 from hloom.inspection.profile import Measurement, measured_change, measured_noise, measurement
 from hloom.ir import Module, Node
@@ -49,6 +52,7 @@ DEFAULTS = defaults_of(diff)
 @choice_option("--by", choices=BY, default=DEFAULTS["by"], help="Group costs by this.")
 @depth_option("Group by this many levels of the scope.", DEFAULTS["depth"])
 @device_option(None, f"Device to estimate times for (default: {DEFAULT_DEVICE}, or the device of the traces).")
+@target_option()
 @click.option("--module", "name", metavar="NAME", help="Module to read from dump directories that hold several.")
 @click.option("--strict", is_flag=True, help="Also count different names and instruction order as differences.")
 @click.option("--costs/--no-costs", default=DEFAULTS["costs"], help="Compare costs as well as instructions.")
@@ -70,6 +74,7 @@ def command(
     by: str,
     depth: int,
     device: str | None,
+    target: str | None,
     name: str | None,
     strict: bool,
     costs: bool,
@@ -89,11 +94,15 @@ def command(
       hloom diff old.hlo new.hlo
       hloom diff old.hlo new.hlo --by source --limit 50
       hloom diff old_dump new_dump --module jit_step
+      hloom diff old.hlo new.hlo --for v5e
       hloom diff old.hlo new.hlo --profile old_trace new_trace
       hloom diff old.hlo new.hlo --json | jq '.counts'
     """
     check_folder(output)
-    modules = [read_program(_source(file, name)) for file in (before, after)]
+    check_usage((target and profile is not None, "--for compiles anew, and --profile is of modules that ran"))
+    made = [for_target(read_program(_source(file, name)), target) for file in (before, after)]
+    modules = [one.module for one in made]
+    device = device or made[1].device
     with progress("comparing"):
         measured = _measured(modules, profile, device) if profile is not None else None
         rates = device or (DEFAULT_DEVICE if measured is None else measured[1].device)
@@ -101,14 +110,20 @@ def command(
     is_given = context.get_parameter_source("limit") is not click.core.ParameterSource.DEFAULT
 
     def record() -> dict[str, Any]:
-        return {**result.to_json(limit if is_given else None), **_measured_json(measured, by, depth)}
+        record = {**result.to_json(limit if is_given else None), **_measured_json(measured, by, depth)}
+        return record | ({"compilers": [one.to_json() for one in made]} if target else {})
 
-    shown = tables(result, limit)
+    shown = [*tables(result, limit), *_compiler_lines(made)]
     if measured is not None:
         shown = [*shown, *changed_tables(*measured, measured_change(*measured, by, depth), limit)]
     write_report(record, shown, json_output, output)
     if not result.is_equal:
         context.exit(NO)
+
+
+def _compiler_lines(made: Sequence[ForTarget]) -> Iterator[RenderableType]:
+    for letter, one in zip("AB", made, strict=True):
+        yield from (f"{letter}: {line}" for line in one.lines())
 
 
 def _measured(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -10,7 +11,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hloom.analysis import LiveBuffer, MemoryReport
+from hloom.analysis import LiveBuffer, MemoryReport, XlaAccount
 from hloom.cli.exit_status import NO
 from hloom.cli.input import note_whole_program, progress, read_program
 from hloom.cli.options import (
@@ -20,11 +21,13 @@ from hloom.cli.options import (
     optimised_file_argument,
     output_option,
     size_option,
+    target_option,
     top_option,
 )
 from hloom.cli.output import write_json
 from hloom.cli.plots.memory import MARGIN_LEFT, WIDTH, characters, png, svg
 from hloom.cli.tables import add_rest, cut, new_table, shown_width, write_tables
+from hloom.cli.target import ForTarget, for_target
 from hloom.formats.hlo import write_whole
 from hloom.targets.cpu import SCHEDULES, memory
 from hloom.text import byte_text, percent_text
@@ -36,6 +39,7 @@ WRITERS = {".svg": svg, ".png": png}
 
 @click.command("memory")
 @optimised_file_argument
+@target_option()
 @size_option("--budget", help="Exit with status 1 unless the peak fits: 80GiB, 500MB, or a number of bytes.")
 @choice_option(
     "--schedule",
@@ -49,6 +53,7 @@ WRITERS = {".svg": svg, ".png": png}
 def command(
     context: click.Context,
     source: ModuleSource,
+    target: str | None,
     budget: int | None,
     schedule: str | None,
     top: int,
@@ -65,29 +70,45 @@ def command(
     Examples:
       hloom memory step.hlo
       hloom memory step.hlo --budget 80GiB
+      hloom memory step.hlo --for h100 --budget 80GiB
       hloom memory step.hlo --schedule text -o timeline.svg
       hloom memory step.hlo --json | jq '.at_peak[0]'
     """
     writer = WRITERS.get(output.suffix.lower()) if output is not None else None
     if output is not None and writer is None and not json_output:
         raise click.BadParameter(f"'{output}' must end in one of the suffixes {' '.join(WRITERS)}", param_hint="-o")
-    program = read_program(source)
-    note_whole_program(program)
+    made = for_target(read_program(source), target)
+    if made.compiled is None:
+        note_whole_program(made.module)
     with progress("placing buffers"):
-        report = memory(program, schedule=schedule)
+        report = _with_compiler(memory(made.module, schedule=schedule), made)
+    peak = report.peak if made.compiled is None else made.compiled.memory.peak
+    fits = budget is None or peak <= budget
     if json_output:
-        verdict = {} if budget is None else {"budget": budget, "fits": report.fits(budget)}
-        write_json({**report.to_json(), **verdict}, output)
+        verdict = {} if budget is None else {"budget": budget, "fits": fits}
+        write_json({**report.to_json(), **verdict, **made.to_json()}, output)
     else:
         if output is not None and writer is not None:
             write_whole(output, writer(report, budget))
-        write_tables(tables(report, budget, top), None)
-    if budget is not None and not report.fits(budget):
+        write_tables([*tables(report, budget, top, peak), *made.lines()], None)
+    if not fits:
         context.exit(NO)
 
 
-def tables(report: MemoryReport, budget: int | None = None, top: int = MOST_LINES) -> Iterator[RenderableType]:
-    """The report as tables and lines."""
+def _with_compiler(report: MemoryReport, made: ForTarget) -> MemoryReport:
+    """The report with the compiler's account, if a compiler made the module."""
+    if made.compiled is None:
+        return report
+    own = made.compiled.memory
+    constants = sum(space.constants for space in made.compiled.spaces)
+    account = XlaAccount(own.arguments, own.outputs, own.aliases, own.temporaries, constants, ())
+    return replace(report, xla=account)
+
+
+def tables(
+    report: MemoryReport, budget: int | None = None, top: int = MOST_LINES, peak: int | None = None
+) -> Iterator[RenderableType]:
+    """The report as tables and lines; `peak` is the compiler's, if it has the last word on the budget."""
     yield _sizes(report)
     for line in characters(report, min(WIDTH, shown_width() - MARGIN_LEFT)):
         yield Text(line, no_wrap=True, overflow="ellipsis")
@@ -97,7 +118,7 @@ def tables(report: MemoryReport, budget: int | None = None, top: int = MOST_LINE
     if report.opaque_calls:
         yield f"calls not analysed: {report.opaque_calls:,}; memory used inside them is not counted"
     if budget is not None:
-        yield from _verdict(report, budget, top)
+        yield from _verdict(report, budget, top, report.peak if peak is None else peak)
 
 
 def _sizes(report: MemoryReport) -> Table:
@@ -148,12 +169,12 @@ def _donatable(report: MemoryReport, top: int) -> Table:
     return table
 
 
-def _verdict(report: MemoryReport, budget: int, top: int) -> Iterator[RenderableType]:
-    if report.fits(budget):
+def _verdict(report: MemoryReport, budget: int, top: int, peak: int) -> Iterator[RenderableType]:
+    if peak <= budget:
         known = "the counted part " if report.sizes.unbounded_count else ""
-        yield f"{known}fits into {byte_text(budget)} with {byte_text(budget - report.peak)} to spare"
+        yield f"{known}fits into {byte_text(budget)} with {byte_text(budget - peak)} to spare"
         return
-    missing = report.peak - budget
+    missing = peak - budget
     yield f"does not fit: exceeds {byte_text(budget)} by {byte_text(missing)}"
     if report.donatable_bytes:
         yield f"donating these inputs would save {byte_text(report.donatable_bytes)}"

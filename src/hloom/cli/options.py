@@ -181,6 +181,15 @@ def device_option(
     )  # fmt: skip
 
 
+def target_option() -> Callable[[Function], Function]:
+    """Add --for of a command that reports numbers: it gets `target`, the name of one to compile for first, or None."""
+    what = (
+        "Compile with the compiler of this target first (v5e:4x4, h100x8, cpu; see `hloom compile`), report on the "
+        "optimised module, and show the compiler's figures too."
+    )
+    return click.option("--for", "target", metavar="TARGET", help=what)
+
+
 def traced_device_option() -> Callable[[Function], Function]:
     """Add --device of a command with --profile, whose trace may name one: it gets `device`, or None."""
     return device_option(

@@ -18,18 +18,21 @@ from hloom.cli.input import progress, read_program
 from hloom.cli.options import (
     STDOUT,
     ModuleSource,
+    check_usage,
     decorated,
     devices_option,
     file_argument,
     output_option,
     path_option,
     profile_option,
+    target_option,
     traced_device_option,
     trips_option,
     unknown_trips_option,
 )
 from hloom.cli.output import check_folder, write_note, write_text
 from hloom.cli.run import arrays_in_order
+from hloom.cli.target import ForTarget, for_target
 from hloom.evaluator import MOST_BYTES
 from hloom.inspection.page import VIEWER_HINT, has_viewer, page_text
 from hloom.ir import Module
@@ -47,6 +50,7 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
     decorators = (
         click.argument("after", metavar="[AFTER]", required=False),
         traced_device_option(),
+        target_option(),
         devices_option(),
         click.option(
             "--source-url", metavar="URL", help="URL template for links to source lines, with {path} and {line}."
@@ -67,6 +71,7 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
         source: ModuleSource,
         after: str | None,
         device: str | None,
+        target: str | None,
         listed: Path | None,
         source_url: str | None,
         trips: dict[str, int],
@@ -76,18 +81,22 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
         numerics: str | None,
         **options: Any,
     ) -> None:
+        check_usage((target and profile is not None, "--for compiles anew, and --profile is of a module that ran"))
         chosen = None if device is None else device_of(device, listed)
-        if device is None and listed is not None:  # it may have other rates of the default one
+        if device is None and listed is not None and target is None:  # it may have other rates of the default one
             default = device_of(DEFAULT_DEVICE, listed)
             chosen = default if profile is None else None
 
         def make_page() -> str:
-            before = None if after is None else read_program(source)
-            program = read_program(source.beside(profile) if after is None else replace(source, file=after))
+            before = None if after is None else _compiled(read_program(source), target).module
+            read = read_program(source.beside(profile) if after is None else replace(source, file=after))
+            made = _compiled(read, target)
+            program = made.module
+            rates = device_of(made.device, listed) if chosen is None and made.device else chosen
             with progress("making the page"):
                 text = page_text(
                     program,
-                    device=chosen,
+                    device=rates,
                     source_url=source_url,
                     trip_counts=trips,
                     unknown_trips=unknown_trips,
@@ -103,6 +112,14 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
         function(source=source, after=after, make_page=make_page, **options)
 
     return decorated(with_page, decorators)
+
+
+def _compiled(module: Module, target: str | None) -> ForTarget:
+    """The module that a page is about; what its compiler says is noted on standard error."""
+    made = for_target(module, target)
+    for line in made.lines():
+        write_note(str(line))
+    return made
 
 
 @click.command("page")
@@ -124,6 +141,7 @@ def command(source: ModuleSource, after: str | None, make_page: Callable[[], str
     Examples:
       hloom page step.hlo
       hloom page step.hlo -o page.html --device tpu-v5e
+      hloom page step.hlo --for h100 -o compiled.html
       hloom page old.hlo new.hlo -o changes.html
       hloom page step.hlo --profile trace/
       hloom page step.hlo --numerics random

@@ -18,6 +18,7 @@ from hloom.analysis import device as device_of
 from hloom.cli.input import note_whole_program, progress, read_program
 from hloom.cli.options import (
     ModuleSource,
+    check_usage,
     choice_option,
     depth_option,
     devices_option,
@@ -25,6 +26,7 @@ from hloom.cli.options import (
     json_option,
     output_option,
     profile_option,
+    target_option,
     top_option,
     traced_device_option,
     trips_option,
@@ -34,6 +36,7 @@ from hloom.cli.output import write_text
 from hloom.cli.plots.roofline import COLUMNS, MARGIN_LEFT, characters, plotted, svg
 from hloom.cli.profile_tables import measured_tables
 from hloom.cli.tables import add_rest, new_table, shown_width, write_report
+from hloom.cli.target import for_target
 from hloom.formats.hlo import STDIN
 from hloom.inspection.profile import measurement
 from hloom.text import byte_text, percent_text, time_text
@@ -62,6 +65,7 @@ class _Roofline(click.Command):
 @file_argument
 @click.option("--list", "is_list", is_flag=True, help="List the known devices and exit; needs no FILE.")
 @traced_device_option()
+@target_option()
 @devices_option()
 @choice_option("--by", choices=BY, help="Group times by this (default: list instructions).")
 @depth_option()
@@ -75,6 +79,7 @@ def command(
     source: ModuleSource,
     is_list: bool,
     device: str | None,
+    target: str | None,
     listed: Path | None,
     by: str | None,
     depth: int | None,
@@ -96,6 +101,7 @@ def command(
     Examples:
       hloom roofline step.hlo --device h100
       hloom roofline step.hlo --device tpu-v5e --by scope --depth 3
+      hloom roofline step.hlo --for v5e
       hloom roofline step.hlo --device h100 -o step.svg
       hloom roofline step.hlo --devices mine.toml --device cpu --json
       hloom roofline step.hlo --device h100 --profile trace/
@@ -107,9 +113,13 @@ def command(
         return
     if output is not None and output.suffix.lower() in OTHER_PICTURES and not json_output:
         raise click.BadParameter(f"'{output}' must end in .svg to hold the plot", param_hint="-o")
+    check_usage((target and profile is not None, "--for compiles anew, and --profile is of a module that ran"))
+    made = for_target(read_program(source.beside(profile)), target)
+    device = device or made.device
     named = None if device is None else device_of(device, listed)
-    program = read_program(source.beside(profile))
-    note_whole_program(program)
+    program = made.module
+    if made.compiled is None:
+        note_whole_program(program)
     with progress("estimating"):
         counts = {"trip_counts": trips, "unknown_trips": unknown_trips}
         measured = None if profile is None else measurement(program, profile, named, **counts)
@@ -123,12 +133,12 @@ def command(
         write_text(svg(report), output)
         return
     else:
-        shown = tables(report, groups, top)
+        shown = [*tables(report, groups, top), *made.lines()]
 
     def record() -> dict[str, Any]:
         grouped = {} if groups is None else {"by": by, "groups": groups.to_json()}
         profiled = grouped if measured is None else {"profile": {**measured.to_json(), **grouped}}
-        return {**report.to_json(), **profiled}
+        return {**report.to_json(), **profiled, **made.to_json()}
 
     write_report(record, shown, json_output, output)
 

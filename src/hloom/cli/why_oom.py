@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -11,6 +12,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from hloom.analysis import device
 from hloom.cli.input import note_whole_program, progress, read_program
 from hloom.cli.options import (
     ModuleSource,
@@ -19,10 +21,12 @@ from hloom.cli.options import (
     json_option,
     output_option,
     size_option,
+    target_option,
     top_option,
 )
 from hloom.cli.output import check_folder
 from hloom.cli.tables import add_rest, cut, new_table, write_report
+from hloom.cli.target import MODEL, ForTarget, for_target
 from hloom.formats.hlo import STDIN, read_bytes
 from hloom.inspection.why_oom import (
     BufferGroup,
@@ -34,7 +38,9 @@ from hloom.inspection.why_oom import (
     why_dump_oom,
     why_oom,
 )
-from hloom.text import byte_text, percent_text
+from hloom.ir import Module
+from hloom.targets.compiler import CompilerOutOfMemory
+from hloom.text import HloomError, byte_text, percent_text
 
 MOST_LINES = 10
 """How many lines of a table are shown, unless told otherwise."""
@@ -42,6 +48,7 @@ MOST_LINES = 10
 
 @click.command("why-oom")
 @file_argument
+@target_option()
 @size_option(
     "--memory",
     is_capacity=True,
@@ -54,6 +61,7 @@ MOST_LINES = 10
 @output_option("Write to file OUT, atomically.")
 def command(
     source: ModuleSource,
+    target: str | None,
     memory: int | None,
     quick: bool,
     batch: str | None,
@@ -72,11 +80,64 @@ def command(
       hloom why-oom step.hlo --memory 16GiB
       hloom why-oom error.txt
       hloom why-oom dump/ --quick
+      hloom why-oom step.hlo --for v5e
       jq -r .error log.json | hloom why-oom - --json
     """
     check_folder(output)
+    if target is not None:
+        _report_for(source, target, memory, top, json_output, output)
+        return
     report = _report(source, memory, quick, batch)
     write_report(report.to_json, tables(report, top, is_tried=not quick), json_output, output)
+
+
+def _report_for(
+    source: ModuleSource, target: str, limit: int | None, top: int, json_output: bool, output: Path | None
+) -> None:
+    """What fills memory in the module that the target's compiler makes, or why it makes none.
+
+    Remedies change the program before optimisation: without `--for` they are tried on it.
+    """
+    program = read_program(source)
+    try:
+        made = for_target(program, target)
+    except CompilerOutOfMemory as error:
+        said, modelled = why_refused(error, program)
+        record = {"message": error.message, "why": said and said.to_json(), "by_model": modelled and modelled.to_json()}
+        write_report(lambda: record, [error.message, *refusal_tables(said, modelled, top)], json_output, output)
+        return
+    with progress("placing buffers"):
+        report = why_oom(made.module, memory=limit or _memory_of(made), quick=True, file=source.file)
+    shown = [*tables(report, top, is_tried=False), *made.lines()]
+    write_report(lambda: {**report.to_json(), **made.to_json()}, shown, json_output, output)
+
+
+def _memory_of(made: ForTarget) -> int | None:
+    """The memory of the target's device, where hloom knows it."""
+    if made.compiled is not None and made.compiled.target.memory is not None:
+        return made.compiled.target.memory
+    return None if made.device is None else round(device(made.device).memory_bytes)
+
+
+def why_refused(error: CompilerOutOfMemory, program: Module) -> tuple[OomReport | None, OomReport | None]:
+    """The reports of a compiler's message about memory and of the program, where there are any."""
+    said = modelled = None
+    with suppress(HloomError):  # a message without sizes
+        said = why_oom(error.text)
+    with suppress(HloomError), progress("placing buffers"):
+        modelled = why_oom(program, memory=said.memory if said is not None else None, quick=True)
+    return said, modelled
+
+
+def refusal_tables(
+    said: OomReport | None, modelled: OomReport | None, top: int = MOST_LINES
+) -> Iterator[RenderableType]:
+    """Both reports of a program that the compiler refuses."""
+    if said is not None:
+        yield from tables(said, top, is_tried=False)
+    if modelled is not None:
+        yield f"\n{MODEL}, of the program before optimisation:"
+        yield from tables(modelled, top, is_tried=False)
 
 
 def _report(source: ModuleSource, limit: int | None, quick: bool, batch: str | None) -> OomReport:

@@ -17,11 +17,11 @@ from hloom.targets.compiler.target import CUDA, TPU
 _ALLOCATION = re.compile(r"^allocation \d{1,9}: (?:0x[0-9a-f]+, )?size (\d{1,19}),?(.*)$", re.MULTILINE)
 _COLOR = re.compile(r"(?:^|[ ,])color (\d{1,9})\b")
 _NAMES = {
-    TPU: {0: "HBM", 1: "VMEM", 2: "SMEM", 5: "host"},
+    TPU: {0: "HBM", 1: "VMEM", 2: "flags", 4: "SMEM", 5: "host"},
     CUDA: {0: "device", 1: "collective", 5: "host"},
 }
-"""Memory spaces by the numbers in layouts, S(n): xla/layout.h and xla/service/gpu/backend_configs.proto; TPU's, as JAX
-names them (jax/experimental/pallas/tpu).
+"""Memory spaces by the numbers in layouts, S(n): xla/layout.h and xla/service/gpu/backend_configs.proto. Those of TPUs
+are by what libtpu 0.0.42 keeps there: S(2) the u32[] that asynchronous copies signal with, S(4) scalars and offsets.
 """
 
 

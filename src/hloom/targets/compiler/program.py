@@ -128,6 +128,8 @@ def partitioner_of(module: Module) -> str:
 def _uses_shardy(module: Module) -> bool:
     if any(name.startswith("xla.sdy.") for name, _ in module.attributes.get("frontend_attributes") or ()):
         return True
+    if any(str(_attribute(node, "custom_call_target")).startswith("xla.sdy.") for node in module.nodes()):
+        return True
     return any(
         name.startswith("xla.sdy.sharding") and name != "xla.sdy.sharding_rule"
         for node in module.nodes()

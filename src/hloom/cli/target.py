@@ -1,0 +1,86 @@
+"""What `--for TARGET` does in commands that report numbers: the target's compiler makes the module they are about.
+
+The report is then on the optimised module, and the compiler's own figures stand beside those of hloom. Where the
+compiler is not installed, the report is by hloom's model, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import RenderableType
+
+from hloom.cli.input import progress
+from hloom.ir import Module
+from hloom.targets.compiler import CompiledProgram, MissingCompiler, compile_module, devices_of, parse_target
+from hloom.text import byte_text, readable
+
+MODEL = "by hloom's model"
+LEAST_SHOWN = 64 << 10
+"""Bytes below which the temporaries of a memory space beside the main one are not mentioned: flags and scalars."""
+DEVICES = {
+    "v4": "tpu-v4", "v5e": "tpu-v5e", "v5p": "tpu-v5p", "v6e": "tpu-v6e",
+    "a100": "a100-80", "h100": "h100", "h200": "h200", "b200": "b200", "cpu": "cpu",
+}  # fmt: skip
+"""The device of `hloom roofline --list` that has a target's rates; v2, v3 and v7x have none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForTarget:
+    """The module to report on: as the target's compiler made it, or as it was given if the compiler is missing.
+
+    `target` is the name asked for, empty if none was; `compiled` the compiler's result; `problem` why there is none.
+    """
+
+    module: Module
+    target: str = ""
+    compiled: CompiledProgram | None = None
+    problem: str = ""
+
+    @property
+    def device(self) -> str | None:
+        """The name of the device with the target's rates, if there is one."""
+        chip = self.target.partition(":")[0]
+        return DEVICES.get(chip) or DEVICES.get(chip.partition("x")[0])
+
+    def lines(self) -> Iterator[RenderableType]:
+        """What the compiler says, or why the report is by hloom's model; nothing if no target was asked for."""
+        if self.compiled is not None:
+            yield f"by the compiler for {self.compiled.target.name}: {compiler_line(self.compiled)}"
+            yield from (f"note: {readable(note)}" for note in self.compiled.all_notes())
+        elif self.target:
+            yield f"{MODEL}, of the program before optimisation: {readable(self.problem)}"
+
+    def to_json(self) -> dict[str, Any]:
+        """A field for a report's JSON: empty if no target was asked for."""
+        if not self.target:
+            return {}
+        if self.compiled is None:
+            return {"compiler": None, "by": MODEL, "problem": self.problem}
+        return {"compiler": self.compiled.to_json()}
+
+
+def for_target(module: Module, target: str | None) -> ForTarget:
+    """The module that a report is on; raises HloomError as `hloom compile` does, except for a missing compiler."""
+    if target is None:
+        return ForTarget(module)
+    wanted = parse_target(target, devices_of(module))
+    try:
+        with progress(f"compiling for {wanted.name}"):
+            compiled = compile_module(module, wanted)
+    except MissingCompiler as missing:
+        return ForTarget(module, wanted.name, problem=f"{missing.message} (`hloom doctor` says how to get it)")
+    return ForTarget(compiled.module, wanted.name, compiled)
+
+
+def compiler_line(program: CompiledProgram) -> str:
+    """The compiler's figures in a line."""
+    memory = program.memory
+    parts = [f"peak {byte_text(memory.peak)}", f"temporaries {byte_text(memory.temporaries)}"]
+    others = [space for space in program.spaces if space.space and space.temporaries >= LEAST_SHOWN]
+    parts += [f"{space.name} {byte_text(space.temporaries)}" for space in others]
+    parts += [f"{name} {value:,.0f}" for name, value in program.cost.items()]
+    parts += [] if program.cycles is None else [f"{program.cycles.total:,} cycles"]
+    return ", ".join(parts)
