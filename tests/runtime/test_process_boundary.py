@@ -70,6 +70,7 @@ IN_PROCESS = {
     ("runtime/function_lowering.py", "_lowered"): "a program that jax has just traced",
     ("runtime/inside_jit.py", "_registered"): "a verified module, which jax compiles in this process next",
     ("formats/hlo/jax_program.py", "proto_of"): "a program that jax has in this process",
+    ("targets/compiler/compiler_process.py", "_compile"): "a process of its own, which compiles one program",
     ("runtime/runner.py", "stablehlo_function"): "a script of its own, which compiles the program in its process",
     ("runtime/runner.py", "lower"): "its inner function",
 }
