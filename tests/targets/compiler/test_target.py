@@ -62,6 +62,8 @@ def test_an_unknown_name_says_what_exists(name: str, message: str):
 def test_no_slice_has_the_devices_of_a_program():
     with pytest.raises(HloomError, match="no slice of TPU v5e has 6 devices"):
         parse_target("v5e", 6)
+    with pytest.raises(HloomError, match="the program asks for 5,000 devices, and 4,096 of h100 are the most"):
+        parse_target("h100", 5000)
 
 
 @pytest.mark.parametrize("generation", TPUS)

@@ -173,6 +173,8 @@ def _cpu(name: str, text: str, devices: int) -> Target:
 def _count(name: str, chip: str, text: str, devices: int, most: int) -> int:
     match = re.fullmatch(rf"{chip}(?:x([0-9]{{1,9}}))?", name)
     count = None if match is None else int(match[1]) if match[1] else devices
+    if match is not None and not match[1] and devices > most:
+        raise HloomError(f"the program asks for {devices:,} devices, and {most:,} of {chip} are the most")
     if count is None or count < 1 or count > most:
         raise HloomError(
             f"'{visible(text[:40])}' is not a number of {chip} devices",
