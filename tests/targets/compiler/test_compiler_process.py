@@ -146,6 +146,23 @@ def test_opaque_calls(name: str):
     assert program.memory.peak > 128 * 256 * 4 * 2
 
 
+ALGORITHM = """HloModule algorithm
+ENTRY main {
+  x = f32[16,32] parameter(0)
+  y = f32[32] parameter(1)
+  ROOT d = f32[16] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}, algorithm=dot_f32_f32_f32
+}
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["h100", "cpu"])
+def test_dots_with_an_algorithm(name: str):
+    assert compiled(ALGORITHM, name).memory.outputs == 64
+    matrices = ALGORITHM.replace("f32[32]", "f32[32,8]").replace("f32[16] ", "f32[16,8] ")
+    assert compiled(matrices, name).memory.outputs == 512
+
+
 @pytest.mark.long
 def test_memory_that_runs_out():
     with pytest.raises(CompilerOutOfMemory, match=r"Ran out of memory on HBM, .* exceeds available HBM"):

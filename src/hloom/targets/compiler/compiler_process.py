@@ -58,6 +58,7 @@ def _compile(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     with mlir.make_ir_context():
         program = ir.Module.parse(stablehlo)
         _donate(program, request["donated"], ir)
+        _write_general_dots(program, ir)
         order = np.array([device.id for device in devices]).reshape(request["replicas"], request["partitions"])
         options = xla_client.CompileOptions()
         build = options.executable_build_options
@@ -114,6 +115,37 @@ def _donate(program: Any, donated: list[int], ir: Any) -> None:
         attributes[number] = ir.DictAttr.get(known)
     if donated:
         main.arg_attrs = ir.ArrayAttr.get(attributes)
+
+
+def _write_general_dots(program: Any, ir: Any) -> None:
+    """Write dots that have an algorithm as `dot_general`.
+
+    XLA's converter makes a plain `stablehlo.dot` of a dot of matrices, whose algorithm is then an attribute that
+    StableHLO cannot be serialised with for a plugin.
+    """
+    found = []
+    pending = list(program.operation.regions)
+    while pending:
+        for block in pending.pop().blocks:
+            for op in block.operations:
+                pending += op.operation.regions
+                if op.operation.name == "stablehlo.dot" and "algorithm" in op.operation.attributes:
+                    found.append(op.operation)
+    for op in found:
+        contracted = ir.RankedTensorType(op.operands[0].type).rank - 1
+        dimensions = f"#stablehlo.dot<lhs_contracting_dimensions = [{contracted}], rhs_contracting_dimensions = [0]>"
+        attributes = {name: op.attributes[name] for name in op.attributes}
+        attributes["dot_dimension_numbers"] = ir.Attribute.parse(dimensions)
+        made = ir.Operation.create(
+            "stablehlo.dot_general",
+            results=[op.results[0].type],
+            operands=list(op.operands),
+            attributes=attributes,
+            ip=ir.InsertionPoint(op),
+            loc=op.location,
+        )
+        op.results[0].replace_all_uses_with(made.results[0])
+        op.erase()
 
 
 def _memory(compiled: Any) -> dict[str, int]:
