@@ -71,6 +71,7 @@ IN_PROCESS = {
     ("runtime/inside_jit.py", "_registered"): "a verified module, which jax compiles in this process next",
     ("formats/hlo/jax_program.py", "proto_of"): "a program that jax has in this process",
     ("targets/compiler/compiler_process.py", "_compile"): "a process of its own, which compiles one program",
+    ("targets/compiler/compiler_process.py", "_write_general_dots"): "the same process: an attribute, no program",
     ("runtime/runner.py", "stablehlo_function"): "a script of its own, which compiles the program in its process",
     ("runtime/runner.py", "lower"): "its inner function",
 }
