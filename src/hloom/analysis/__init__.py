@@ -83,14 +83,18 @@ from hloom.analysis.fusion import FusionPolicy as FusionPolicy
 from hloom.analysis.liveness import Donations as Donations
 from hloom.analysis.liveness import Liveness as Liveness
 from hloom.analysis.liveness import liveness as liveness
+from hloom.analysis.liveness import liveness_by_space as liveness_by_space
 from hloom.analysis.matmul_time import Matmul as Matmul
 from hloom.analysis.memory import Donatable as Donatable
 from hloom.analysis.memory import LiveBuffer as LiveBuffer
 from hloom.analysis.memory import MemoryReport as MemoryReport
-from hloom.analysis.memory import SpacePeak as SpacePeak
+from hloom.analysis.memory import SpaceMemory as SpaceMemory
 from hloom.analysis.memory import XlaAccount as XlaAccount
 from hloom.analysis.memory import XlaAllocation as XlaAllocation
 from hloom.analysis.memory import memory_report as memory_report
+from hloom.analysis.memory_model import DEVICE_MEMORY as DEVICE_MEMORY
+from hloom.analysis.memory_model import MemoryModel as MemoryModel
+from hloom.analysis.memory_model import memory_model as memory_model
 from hloom.analysis.op_names import BY as BY
 from hloom.analysis.op_names import OUTSIDE as OUTSIDE
 from hloom.analysis.op_names import UNKNOWN as UNKNOWN
@@ -131,7 +135,6 @@ from hloom.analysis.sizes import elements as elements
 from hloom.analysis.sizes import first_array as first_array
 from hloom.analysis.sizes import leaf_bytes as leaf_bytes
 from hloom.analysis.sizes import shape_bytes as shape_bytes
-from hloom.analysis.stored_sizes import DEVICE_MEMORY as DEVICE_MEMORY
 from hloom.analysis.stored_sizes import memory_space as memory_space
 from hloom.analysis.stored_sizes import stored_bytes as stored_bytes
 from hloom.analysis.summary import Call as Call

@@ -2,7 +2,7 @@
 
 The rules are XLA's (xla/hlo/analysis/alias_info.cc, AliasInfo::GetInPlaceInputOutputPairs and
 GetFusionInstructionInPlaceInputOutputPairs; xla/hlo/analysis/hlo_dataflow_analysis.cc,
-HloDataflowAnalysis::CanShareOperandBufferWithUser; jaxlib 0.10.2), without those of individual GPU libraries.
+HloDataflowAnalysis::CanShareOperandBufferWithUser; jaxlib 0.10.2). Targets that add rules of their own have subclasses.
 """
 
 from __future__ import annotations
@@ -73,6 +73,9 @@ class AliasInfo:
         numbers = [number for number, used in enumerate(user.operands) if used is operand]
         if any(InPlacePair(number, (), result_index) in self.pairs(user) for number in numbers):
             return True
+        hinted = self.hint(user, operand, numbers, result, result_index)
+        if hinted is not None:
+            return hinted
         if not _same(operand.type, result):
             return False
         opcode = user.opcode
@@ -83,6 +86,13 @@ class AliasInfo:
         if opcode == "sort":
             return numbers == [result_index[0] if result_index else 0]
         return opcode in ELEMENTWISE
+
+    def hint(self, user: Apply, operand: Node, numbers: list[int], result: Type | None, index: Index) -> bool | None:
+        """What a target's compiler says of `may_overwrite`; None where it leaves it to the rules of all targets.
+
+        `numbers` are the positions of the operand (`AliasInfo::MayAlias`).
+        """
+        return None
 
     def may_replace(self, old_type: Type | None, made: Apply) -> bool:
         """Whether a fused elementwise result may be written over an array of the old type that it reads."""

@@ -86,7 +86,12 @@ class Buffers:
         return [Span(self._values.starts[root], self._values.ends[root], root)] if spans is None else spans
 
     def _join(self, alias: BufferAlias, is_required: bool) -> None:
-        """Join the buffers of two values, unless their lifetimes overlap and a copy can separate them."""
+        """Join the buffers of two values, unless their lifetimes overlap and a copy can separate them.
+
+        Values in different memory spaces never share.
+        """
+        if self._values.spaces[alias.earlier] != self._values.spaces[alias.later]:
+            return
         one, other = self._sharing.root(alias.earlier), self._sharing.root(alias.later)
         if one == other:
             return

@@ -15,7 +15,7 @@ from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from hloom.analysis.alias_info import ELEMENTWISE, AliasInfo
+from hloom.analysis.alias_info import ELEMENTWISE
 from hloom.analysis.control_flow import (
     CallSite,
     call_sites,
@@ -23,8 +23,9 @@ from hloom.analysis.control_flow import (
     flow_of,
     resolved,
 )
+from hloom.analysis.memory_model import CPU, DEVICE_MEMORY, MemoryModel
 from hloom.analysis.schedule import ComputationSchedule, Scheduler
-from hloom.analysis.stored_sizes import DEVICE_MEMORY, stored_bytes
+from hloom.analysis.stored_sizes import buffer_bytes, memory_space
 from hloom.ir import Apply, Graph, Index, Module, Node, OpFlow, Runs, TupleType, Type
 from hloom.ops import SAME_BYTES
 from hloom.text import HloomError
@@ -56,8 +57,9 @@ class BufferAlias(NamedTuple):
 class ValueTable:
     """The values by number, as columns, and how they share buffers.
 
-    `nodes` and `indices` say which element of which instruction a value is, `sizes` are bytes. A value is live from
-    time `starts` through `ends`; times count instructions from 0, callees before their callers. `overwrites` are the
+    `nodes` and `indices` say which element of which instruction a value is, `sizes` are bytes, `spaces` the memory
+    spaces. A value is live from time `starts` through `ends`; times count instructions from 0, callees before their
+    callers. `overwrites` are the
     values that an instruction may write its result over if they die there, each with whether it is the operand itself.
     `steps` is the instruction at each time. `tables` are the values that hold tuples' pointers to their elements, by
     the instructions that yield the tuples.
@@ -66,6 +68,7 @@ class ValueTable:
     nodes: list[Node] = field(default_factory=list)
     indices: list[Index] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
+    spaces: list[int] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     overwrites: dict[int, list[tuple[int, bool]]] = field(default_factory=dict)
@@ -80,12 +83,13 @@ class ValueTable:
     def __len__(self) -> int:
         return len(self.nodes)
 
-    def add(self, node: Node, size: int, start: int, index: Index = ()) -> int:
+    def add(self, node: Node, size: int, start: int, index: Index = (), space: int = DEVICE_MEMORY) -> int:
         """Add a value and return its number."""
         number = len(self.nodes)
         self.nodes.append(node)
         self.indices.append(index)
         self.sizes.append(size)
+        self.spaces.append(space)
         self.starts.append(start)
         self.ends.append(start)
         return number
@@ -113,12 +117,12 @@ def subtree(tree: ValueTree | None, index: Index) -> ValueTree | None:
     return tree
 
 
-def analyze_dataflow(module: Module, scheduler: Scheduler, space: int = DEVICE_MEMORY) -> ValueTable:
-    """Find the values of a module's entry and everything it calls; values in other memory spaces count no bytes.
+def analyze_dataflow(module: Module, scheduler: Scheduler, model: MemoryModel = CPU) -> ValueTable:
+    """Find the values of a module's entry and everything it calls, as the compiler of a target stores them.
 
     Raises HloomError if computations call each other in a cycle.
     """
-    return _DataflowAnalysis(module, scheduler, space).run()
+    return _DataflowAnalysis(module, scheduler, model).run()
 
 
 _Visit = Generator[tuple[Graph, list[ValueTree]], ValueTree, ValueTree]
@@ -142,11 +146,11 @@ class _NodeValues(dict[Node, ValueTree]):
 class _DataflowAnalysis:
     """One pass through a program in execution order."""
 
-    def __init__(self, module: Module, scheduler: Scheduler, space: int) -> None:
+    def __init__(self, module: Module, scheduler: Scheduler, model: MemoryModel) -> None:
         self.module = module
         self.scheduler = scheduler
-        self.space = space
-        self.alias_info = AliasInfo()
+        self.model = model
+        self.alias_info = model.alias_info()
         self.table = ValueTable()
         self.trees = _NodeValues(self.table)
         self.overwritable: dict[Node, Collection[Node]] = {}
@@ -237,7 +241,7 @@ class _DataflowAnalysis:
 
     def _add_table(self, node: Node, now: int) -> int:
         """Add the pointer table of a tuple that an instruction yields."""
-        size = stored_bytes(node.type, self.space) if isinstance(node.type, TupleType) else 0
+        size = buffer_bytes(node.type, self.model) if isinstance(node.type, TupleType) else 0
         number = self.table.tables[node] = self.table.add(node, size, now)
         return number
 
@@ -271,7 +275,7 @@ class _DataflowAnalysis:
     def _define(self, node: Node, value_type: Type | None, now: int, index: Index = ()) -> ValueTree:
         """New values for all arrays of a result, or of its element at an index."""
         if not isinstance(value_type, TupleType):
-            return self.table.add(node, stored_bytes(value_type, self.space), now, index)
+            return self.table.add(node, buffer_bytes(value_type, self.model), now, index, memory_space(value_type))
         elements = enumerate(value_type.elements)
         return tuple([self._define(node, element, now, (*index, number)) for number, element in elements])
 

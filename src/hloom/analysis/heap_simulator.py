@@ -14,32 +14,29 @@ import numpy as np
 
 from hloom.analysis.buffers import Buffer
 
-ALIGNMENT = 64
-"""The alignment of buffer offsets, in bytes (the CPU client's)."""
 MOST_PACKED = 2000
 """The maximum number of buffers to pack, largest first, because packing takes quadratic time; the others are assumed to
 fit into gaps.
 """
 
 
-def height(buffers: Sequence[Buffer], length: int) -> int:
-    """The bytes needed to hold all these buffers, over `length` time steps."""
-    lowest = int(live_bytes(buffers, length).max(initial=0))
+def height(buffers: Sequence[Buffer], length: int, alignment: int) -> int:
+    """The bytes of the allocation that holds all these buffers, over `length` time steps; `alignment` is of offsets."""
+    lowest = int(live_bytes(buffers, length, alignment).max(initial=0))
     largest = sorted(buffers, key=lambda buffer: -buffer.size)[:MOST_PACKED]
-    if _lowest_possible(largest) <= lowest:
-        return lowest
     lengths = _lengths(largest)
-    packed = _packed(sorted(largest, key=lambda buffer: (-buffer.size, -lengths[id(buffer)][0])))
+    packed = _packed(sorted(largest, key=lambda buffer: (-buffer.size, -lengths[id(buffer)][0])), alignment)
     if packed > lowest:
-        packed = min(packed, _packed(sorted(largest, key=lambda buffer: (-lengths[id(buffer)][1], -buffer.size))))
-    return max(lowest, packed)
+        by_lifetime = sorted(largest, key=lambda buffer: (-lengths[id(buffer)][1], -buffer.size))
+        packed = min(packed, _packed(by_lifetime, alignment))
+    return packed if len(largest) == len(buffers) else max(lowest, packed)
 
 
-def live_bytes(buffers: Iterable[Buffer], length: int) -> np.ndarray:
-    """The bytes in use at each time."""
+def live_bytes(buffers: Iterable[Buffer], length: int, alignment: int = 1) -> np.ndarray:
+    """The bytes in use at each time, with sizes rounded up to multiples of the alignment."""
     changes = np.zeros(length + 2, dtype=np.int64)
     for buffer in buffers:
-        size = aligned(buffer.size)
+        size = aligned(buffer.size, alignment)
         last = -1
         for start, end, _ in buffer.spans:
             start = max(start, last + 1)
@@ -51,14 +48,9 @@ def live_bytes(buffers: Iterable[Buffer], length: int) -> np.ndarray:
     return np.cumsum(changes)[: length + 1]
 
 
-def aligned(size: int) -> int:
+def aligned(size: int, alignment: int) -> int:
     """The size rounded up to a multiple of the alignment."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
-
-
-def _lowest_possible(buffers: Sequence[Buffer]) -> int:
-    """All buffers placed side by side."""
-    return sum(aligned(buffer.size) for buffer in buffers)
+    return -(-size // alignment) * alignment
 
 
 def _lengths(buffers: Sequence[Buffer]) -> dict[int, tuple[int, int]]:
@@ -93,21 +85,21 @@ def _extents(buffer: Buffer) -> list[tuple[int, int]]:
     return extents
 
 
-def _packed(buffers: Sequence[Buffer]) -> int:
+def _packed(buffers: Sequence[Buffer], alignment: int) -> int:
     extents = [_extents(buffer) for buffer in buffers]
     count = sum(map(len, extents))
     starts, ends, bottoms, tops = (np.zeros(count, dtype=np.int64) for _ in range(4))
     used, top = 0, 0
     for buffer, spans in zip(buffers, extents, strict=True):
-        size = aligned(buffer.size)
         meets = np.zeros(used, dtype=bool)
         for start, end in spans:
             meets |= (starts[:used] <= end) & (ends[:used] >= start)
-        offset = _gap(bottoms[:used][meets], tops[:used][meets], size)
+        offset = _gap(bottoms[:used][meets], tops[:used][meets], buffer.size)
+        next_offset = aligned(offset + buffer.size, alignment)
         for start, end in spans:
-            starts[used], ends[used], bottoms[used], tops[used] = start, end, offset, offset + size
+            starts[used], ends[used], bottoms[used], tops[used] = start, end, offset, next_offset
             used += 1
-        top = max(top, offset + size)
+        top = max(top, offset + buffer.size)
     return top
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from hloom.analysis.buffer_assignment import BufferAssignment, assign_buffers
 from hloom.analysis.buffers import Buffer, Buffers, Span
+from hloom.analysis.control_flow import element_type
 from hloom.analysis.dataflow import BufferAlias, ValueTable, ValueTree, analyze_dataflow, leaves, subtree
-from hloom.analysis.heap_simulator import height, live_bytes
+from hloom.analysis.heap_simulator import aligned, height, live_bytes
+from hloom.analysis.memory_model import DEVICE_MEMORY, MemoryModel, memory_model
 from hloom.analysis.schedule import Scheduler, order_of
-from hloom.analysis.stored_sizes import DEVICE_MEMORY, stored_in_all
-from hloom.ir import BufferDonor, Module, Node, TupleType, Type, paused_collection, without_layout
+from hloom.analysis.stored_sizes import stored_in_all
+from hloom.ir import BufferDonor, Module, Node, TensorType, TupleType, Type, paused_collection, without_layout
 from hloom.text import HloomError
 
 Index = tuple[int, ...]
@@ -27,19 +29,23 @@ Donations = dict[Index, tuple[int, Index]]
 
 @dataclass(slots=True)
 class Liveness:
-    """The lifetime of every buffer in a run of a module.
+    """The lifetime of every buffer of one memory space in a run of a module.
 
     `arguments`, `outputs`, `aliases` and `temporaries` are bytes, as in XLA's account: outputs are separate from
-    arguments unless aliased, and include a pointer table for each tuple. `donations` says which parameter an output
-    replaces; `last_reads` when each value of a parameter is last read.
+    arguments unless aliased, and include a pointer table for each tuple. `heap` is the size of the allocation that the
+    compiler lays out for temporaries, which on a TPU includes tables that the device never stores. `donations` says
+    which parameter an output replaces; `last_reads` when each value of a parameter is last read.
     """
 
     module: Module
+    model: MemoryModel
+    space: int
     values: ValueTable
     arguments: int
     outputs: int
     aliases: int
     temporaries: int
+    heap: int
     parameter_buffers: list[Buffer]
     output_buffers: list[Buffer]
     allocation: BufferAssignment
@@ -80,12 +86,21 @@ def liveness(
     A scheduled module runs in its own order and nothing more is fused. Any other is assumed to run in the requested
     order (one of SCHEDULES, "list" by default) with elementwise work fused; or as a given scheduler says.
     """
+    return liveness_by_space(module, schedule, given, scheduler, [space])[space]
+
+
+@paused_collection()
+def liveness_by_space(
+    module: Module,
+    schedule: str | None = None,
+    given: Donations | None = None,
+    scheduler: Scheduler | None = None,
+    spaces: Sequence[int] | None = None,
+) -> dict[int, Liveness]:
+    """The liveness of each memory space that values are in, the main memory first, or of the given spaces."""
     scheduler = scheduler or Scheduler(module.is_scheduled and schedule != "list", order_of(module, schedule))
-    return _liveness(module, scheduler, given, space)
-
-
-def _liveness(module: Module, scheduler: Scheduler, given: Donations | None, space: int) -> Liveness:
-    values = analyze_dataflow(module, scheduler, space)
+    model = memory_model(module)
+    values = analyze_dataflow(module, scheduler, model)
     if sum(values.sizes) > MOST_BYTES:
         raise HloomError(f"{module.name} holds arrays of more than {MOST_BYTES:,} bytes: more than any machine has")
     named = {**dict(_donations(module)), **(given or {})}
@@ -95,59 +110,102 @@ def _liveness(module: Module, scheduler: Scheduler, given: Donations | None, spa
     last_reads = {leaf: values.ends[leaf] for leaf in fixed}
     for leaf in (fixed | values.constants) - donated:
         values.starts[leaf], values.ends[leaf] = 0, len(values.steps) + 1
-    outputs = leaves(values.output)
     buffers = Buffers(values, _aliases(values, donations, scheduler.is_final), scheduler.is_final)
-    result = _account(module, values, buffers, donations, fixed, outputs, space)
-    result.last_reads = last_reads
-    return result
+    numbers = dict.fromkeys([DEVICE_MEMORY, *sorted(set(values.spaces))]) if spaces is None else spaces
+    account = _Account(module, model, values, buffers, donations, last_reads)
+    return {number: account.of(number) for number in numbers}
 
 
-def _account(
-    module: Module,
-    values: ValueTable,
-    buffers: Buffers,
-    donations: Donations,
-    fixed: set[int],
-    outputs: list[int],
-    space: int,
-) -> Liveness:
-    root = module.entry.output
-    replaced = {leaf for index in donations for leaf in leaves_below(values.output, index)}
-    parameter_buffers = _distinct(buffers.of(leaf) for leaf in sorted(fixed))
-    kept = {id(buffer) for buffer in parameter_buffers}
-    live_out = _distinct(buffers.of(leaf) for leaf in outputs if leaf not in replaced)
-    output_buffers = [buffer for buffer in live_out if id(buffer) not in kept]
-    constants = {id(buffers.of(leaf)) for leaf in values.constants}
-    output_ids = {id(buffer) for buffer in output_buffers}
-    elsewhere = kept | constants | output_ids
-    free = [buffer for buffer in buffers if id(buffer) not in elsewhere]
-    _keep_tables(values, free)
-    donors = [buffer for buffer in parameter_buffers if len(buffer.spans) > 1]
-    allocation = assign_buffers(values, [*output_buffers, *donors], free)
-    aliased = [leaf for number, index in donations.values() for leaf in leaves_at(values.parameters, number, index)]
-    return Liveness(
-        module=module,
-        values=values,
-        arguments=sum(stored_in_all(parameter.type, space) for parameter in module.entry.parameters),
-        outputs=stored_in_all(root.type if root is not None else None, space),
-        aliases=sum(values.sizes[leaf] for leaf in aliased),
-        temporaries=height(allocation.temporaries, len(values.steps)),
-        parameter_buffers=parameter_buffers,
-        output_buffers=output_buffers,
-        allocation=allocation,
-        donations=donations,
-    )
+@dataclass(slots=True)
+class _Account:
+    """Adds up the buffers of a run by memory space; `last_reads` has the entry's parameters as keys."""
+
+    module: Module
+    model: MemoryModel
+    values: ValueTable
+    buffers: Buffers
+    donations: Donations
+    last_reads: dict[int, int]
+
+    def of(self, space: int) -> Liveness:
+        """The liveness of one space."""
+        module, values, donations = self.module, self.values, self.donations
+        root = module.entry.output
+        replaced = {leaf for index in donations for leaf in leaves_below(values.output, index)}
+        parameter_buffers = self._in_space(sorted(self.last_reads), space)
+        kept = {id(buffer) for buffer in parameter_buffers}
+        live_out = self._in_space([leaf for leaf in leaves(values.output) if leaf not in replaced], space)
+        output_buffers = [buffer for buffer in live_out if id(buffer) not in kept]
+        constants = self._in_space(values.constants, space)
+        elsewhere = kept | {id(buffer) for buffer in (*constants, *output_buffers)}
+        free = [buffer for buffer in self.buffers if _space_of(buffer, values) == space and id(buffer) not in elsewhere]
+        tables = _keep_tables(values, free)
+        donors = [buffer for buffer in parameter_buffers if len(buffer.spans) > 1]
+        allocation = assign_buffers(values, [*output_buffers, *donors], free)
+        aliased = [leaf for number, index in donations.values() for leaf in leaves_at(values.parameters, number, index)]
+        heap = height(allocation.temporaries, len(values.steps), self.model.space(space).alignment)
+        temporaries = heap
+        if self.model.has_virtual_tables and space == DEVICE_MEMORY:
+            allocation.temporaries = [buffer for buffer in allocation.temporaries if id(buffer) not in tables]
+            temporaries = self._stored_temporaries(allocation.temporaries, heap, sum(tables.values()))
+        return Liveness(
+            module=module,
+            model=self.model,
+            space=space,
+            values=values,
+            arguments=sum(stored_in_all(parameter.type, space, self.model) for parameter in module.entry.parameters),
+            outputs=stored_in_all(root.type if root is not None else None, space, self.model),
+            aliases=sum(values.sizes[leaf] for leaf in aliased if values.spaces[leaf] == space),
+            temporaries=temporaries,
+            heap=heap,
+            parameter_buffers=parameter_buffers,
+            output_buffers=output_buffers,
+            allocation=allocation,
+            donations=donations,
+            last_reads=self.last_reads,
+        )
+
+    def _in_space(self, numbers: Iterable[int], space: int) -> list[Buffer]:
+        return _distinct(self.buffers.of(leaf) for leaf in numbers if self.values.spaces[leaf] == space)
+
+    def _stored_temporaries(self, buffers: Sequence[Buffer], heap: int, tables: int) -> int:
+        """What libtpu reports as temporaries: its allocation, and once more what is lost to fragmentation in it.
+
+        Nothing if only tuples' tables and the scalar unit's numbers are in it. Of values that share a buffer because
+        they must, only the first counts as live (xla/service/buffer_assignment.cc, ComputePeakMemoryLogicalBuffers).
+        """
+        if all(self._is_scalar(span.value) for buffer in buffers for span in buffer.spans):
+            return 0
+        alone = [Buffer(buffer.size, _own_spans(buffer)) for buffer in buffers]
+        live = int(live_bytes(alone, len(self.values.steps)).max(initial=0))
+        return 2 * aligned(heap, self.model.space(DEVICE_MEMORY).alignment) - tables - live
+
+    def _is_scalar(self, number: int) -> bool:
+        held = element_type(self.values.nodes[number].type, self.values.indices[number])
+        return isinstance(held, TensorType) and not held.dims and not held.dtype.is_float
 
 
-def _keep_tables(values: ValueTable, buffers: Iterable[Buffer]) -> None:
-    """Give each pointer table its own memory for the whole run.
+def _space_of(buffer: Buffer, values: ValueTable) -> int:
+    return values.spaces[buffer.spans[0].value]
+
+
+def _own_spans(buffer: Buffer) -> list[Span]:
+    """The spans of a buffer's first value and of those that overwrote it at its last read."""
+    return [span for number, span in enumerate(buffer.spans) if number == 0 or span.value in buffer.reusing]
+
+
+def _keep_tables(values: ValueTable, buffers: Iterable[Buffer]) -> dict[int, int]:
+    """Give each pointer table its own memory for the whole run; returns their sizes by the ids of the buffers.
 
     XLA does not reuse tuple buffers (xla/service/buffer_assignment.cc, BufferAssigner::MaybeAssignBuffer).
     """
     tables = set(values.tables.values())
+    sizes: dict[int, int] = {}
     for buffer in buffers:
         if buffer.spans[0].value in tables:
             buffer.spans = [Span(0, len(values.steps), buffer.spans[0].value)]
+            sizes[id(buffer)] = buffer.size
+    return sizes
 
 
 def _distinct(buffers: Iterable[Buffer]) -> list[Buffer]:

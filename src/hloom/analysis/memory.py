@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -14,7 +14,6 @@ from hloom.analysis.liveness import Donations, Index, Liveness, indexed, leaves_
 from hloom.analysis.op_names import op_name_of, source_of
 from hloom.analysis.scopes import NO_SCOPE, scope_of_name, scopes
 from hloom.analysis.size_note import ALL_KNOWN, SizeNote, size_note, type_qualifier
-from hloom.analysis.stored_sizes import SPACE_NAMES, other_spaces
 from hloom.ir import Module, Node, TensorType, Type, without_layout
 from hloom.text import Display, Displayed, DisplayTable
 
@@ -137,12 +136,23 @@ class Donatable:
 
 
 @dataclass(frozen=True, slots=True)
-class SpacePeak:
-    """The peak in bytes of a memory space other than the device's main memory, such as S(5)."""
+class SpaceMemory:
+    """The memory use of one memory space in bytes; `short` is what a budget calls it.
+
+    `temporaries` is what the target's compiler reports, `heap` the allocation that it lays out for them, `live` the
+    most that is in use at one time.
+    """
 
     space: int
     name: str
+    short: str
     peak: int
+    arguments: int
+    outputs: int
+    aliases: int
+    temporaries: int
+    heap: int
+    live: int
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -152,8 +162,10 @@ class MemoryReport(Displayed):
     `peak` is arguments + outputs - aliases + temporaries; `temporaries` is the size of the allocation that holds them
     all, `live` how much of it is in use at the worst time, `peak_time`, when `peak_instruction` runs. `donatable_bytes`
     is how much the peak would drop if all inputs that need no copy were donated. All of these are bytes of the device's
-    main memory; `other_spaces` has the peaks of other spaces that layouts name. `timeline` holds times and bytes,
-    arguments and outputs included. `xla` is XLA's own account if the file has one.
+    main memory, which `main_space` names; `other_spaces` has the other memories that layouts name, with nothing shared
+    between them. `target` is what the module was compiled for ("cpu" unless its text says otherwise), `heap` the size
+    of the compiler's allocation for temporaries. `timeline` holds times and bytes, arguments and outputs included.
+    `xla` is XLA's own account if the file has one.
     """
 
     module: str
@@ -174,11 +186,18 @@ class MemoryReport(Displayed):
     opaque_calls: int = 0
     xla: XlaAccount | None = field(default=None)
     sizes: SizeNote = ALL_KNOWN
-    other_spaces: tuple[SpacePeak, ...] = ()
+    other_spaces: tuple[SpaceMemory, ...] = ()
+    target: str = "cpu"
+    main_space: str = "memory"
+    heap: int = 0
 
     def fits(self, budget: int) -> bool:
-        """Whether a run needs no more than this many bytes."""
+        """Whether a run needs no more than this many bytes of the main memory."""
         return self.peak <= budget
+
+    def space(self, short: str) -> SpaceMemory | None:
+        """One of the other memory spaces by its short name; None if nothing is in it."""
+        return next((other for other in self.other_spaces if other.short == short), None)
 
     def to_shrink(self, budget: int) -> tuple[LiveBuffer, ...]:
         """The largest buffers at the peak that together hold at least the bytes over the budget."""
@@ -224,13 +243,13 @@ def memory_report(
     live: Liveness,
     with_donations: Callable[[Donations], Liveness],
     origin: Callable[[Node], Node | None] = lambda node: node,
-    in_space: Callable[[int], Liveness] | None = None,
+    elsewhere: Iterable[Liveness] = (),
 ) -> MemoryReport:
     """Report the buffers of a run of a module; `schedule` names the order they were computed for.
 
-    `with_donations` recomputes liveness with more donated inputs, `in_space` for another memory space; without it,
-    other spaces are not reported. `origin` yields the module's instruction that a value is named after, if the run has
-    other instructions; None for values that only exist in the run.
+    `with_donations` recomputes liveness with more donated inputs; `elsewhere` are the other memory spaces. `origin`
+    yields the module's instruction that a value is named after, if the run has other instructions; None for values that
+    only exist in the run.
     """
     paths = scopes(module)
 
@@ -264,13 +283,28 @@ def memory_report(
         opaque_calls=live.values.opaque_calls,
         xla=xla_account(module),
         sizes=size_note(module),
-        other_spaces=_space_peaks(module, in_space) if in_space is not None else (),
+        other_spaces=tuple(map(_space_memory, elsewhere)),
+        target=live.model.target,
+        main_space=live.model.space(live.space).name,
+        heap=live.heap,
     )
 
 
-def _space_peaks(module: Module, in_space: Callable[[int], Liveness]) -> tuple[SpacePeak, ...]:
-    names = {space: SPACE_NAMES.get(space, "other memory") for space in other_spaces(module)}
-    return tuple([SpacePeak(space, name, in_space(space).peak) for space, name in names.items()])
+def _space_memory(live: Liveness) -> SpaceMemory:
+    space = live.model.space(live.space)
+    fixed = live.arguments + live.outputs - live.aliases
+    return SpaceMemory(
+        space=live.space,
+        name=space.name,
+        short=space.short,
+        peak=live.peak,
+        arguments=live.arguments,
+        outputs=live.outputs,
+        aliases=live.aliases,
+        temporaries=live.temporaries,
+        heap=live.heap,
+        live=int(live.timeline().max(initial=fixed)) - fixed,
+    )
 
 
 MOST_SERVED = 100
@@ -399,7 +433,7 @@ def _donatable(live: Liveness) -> Iterator[Donatable]:
                 index=index,
                 name=parameter.name,
                 type=_text(value_type),
-                bytes=values.sizes[leaf],
+                bytes=values.sizes[leaf] if values.spaces[leaf] == live.space else 0,
                 output_index=output_index,
                 is_free=_is_free(live, leaf, made),
             )

@@ -1,9 +1,10 @@
 """The bytes of values in a device's memory: arrays in whole tiles of their layouts, tuples as pointer tables.
 
-A TPU stores whole tiles, so small dimensions are padded:
+A TPU stores whole tiles, so small dimensions and scalars are padded:
 
     f32[8388608,8,4]{2,1,0:T(8,128)}: 4 is padded to 128, 32 times the bytes
     bf16[128,40]{1,0:T(8,128)(2,1)}: tiles of (8,128), and pairs of rows within a tile
+    s32[]{:T(128)}: 512 bytes
 
 Source: xla/shape_util.cc, ShapeUtil::ArraySize; the semantics of tiles are those of xla's docs on tiled layouts.
 """
@@ -13,33 +14,39 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
+from hloom.analysis.memory_model import CPU, DEVICE_MEMORY, MemoryModel
 from hloom.analysis.sizes import shape_bytes
 from hloom.ir import COMBINED, Module, TensorType, TupleType, Type
 
-DEVICE_MEMORY = 0
-"""The memory space of a layout that names none: the device's main memory."""
-SPACE_NAMES = {1: "on-chip memory", 2: "synchronisation flags", 5: "host memory"}
-"""What TPU and GPU compilers keep in the spaces S(1), S(2) and S(5) (Layout::kHostMemorySpace, xla/layout.h)."""
-
 
 @lru_cache(maxsize=1 << 16)
-def stored_bytes(value_type: Type | None, space: int = DEVICE_MEMORY) -> int:
-    """The bytes of one buffer in a memory space: an array in whole tiles of its layout, a tuple's table of pointers.
+def buffer_bytes(value_type: Type | None, model: MemoryModel = CPU) -> int:
+    """The bytes of one buffer in its memory space: an array in whole tiles of its layout, a tuple's pointer table."""
+    if isinstance(value_type, TupleType):
+        return _rounded(model.pointer_bytes * len(value_type.elements), model.table_granule)
+    stored = _tiled_bytes(value_type)
+    if not stored or not isinstance(value_type, TensorType) or (value_type.layout and value_type.layout.tiles):
+        return stored
+    return _rounded(stored, model.space(memory_space(value_type)).granule)
+
+
+def stored_bytes(value_type: Type | None, space: int = DEVICE_MEMORY, model: MemoryModel = CPU) -> int:
+    """The bytes of one buffer, or 0 if it is in another memory space than the given one.
 
     >>> from hloom import parse
     >>> x = parse("ENTRY e { ROOT x = s32[64,8,4]{2,1,0:T(8,128)} parameter(0) }").entry.root
     >>> stored_bytes(x.type) // x.type.byte_count, stored_bytes(x.type, space=5)
     (32, 0)
     """
-    return _tiled_bytes(value_type) if memory_space(value_type) == space else 0
+    return buffer_bytes(value_type, model) if memory_space(value_type) == space else 0
 
 
-def stored_in_all(value_type: Type | None, space: int = DEVICE_MEMORY) -> int:
+def stored_in_all(value_type: Type | None, space: int = DEVICE_MEMORY, model: MemoryModel = CPU) -> int:
     """The bytes of all buffers of a value in a memory space: its arrays, and the pointer tables of its tuples."""
     total, pending = 0, [value_type]
     while pending:
         part = pending.pop()
-        total += stored_bytes(part, space)
+        total += stored_bytes(part, space, model)
         if isinstance(part, TupleType):
             pending.extend(part.elements)
     return total
@@ -58,10 +65,14 @@ def other_spaces(module: Module) -> list[int]:
     return sorted(spaces - {DEVICE_MEMORY})
 
 
+def _rounded(size: int, granule: int) -> int:
+    return -(-size // granule) * granule
+
+
 def _tiled_bytes(leaf: Type | None) -> int:
     plain = shape_bytes(leaf)
     layout = leaf.layout if isinstance(leaf, TensorType) else None
-    if not isinstance(leaf, TensorType) or layout is None or not layout.tiles or not leaf.dims or not plain:
+    if not isinstance(leaf, TensorType) or layout is None or not layout.tiles or not plain:
         return plain
     order = layout.minor_to_major or tuple(reversed(range(leaf.rank)))
     dims = [leaf.dims[dim] for dim in reversed(order)]

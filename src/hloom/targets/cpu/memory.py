@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from hloom.analysis import MALFORMED, Donations, Liveness, MemoryReport, liveness, memory_report
+from hloom.analysis import MALFORMED, Donations, Liveness, MemoryReport, liveness, liveness_by_space, memory_report
 from hloom.analysis import SCHEDULES as ORDERS
 from hloom.ir import Module, ModuleLike, Node, TensorType, Trait, as_module, verify
 from hloom.ops import with_trait
@@ -40,13 +40,9 @@ def memory(module: ModuleLike, *, schedule: str | None = None) -> MemoryReport:
         if schedule == COMPILED or (schedule is None and _is_compiled(module)):
             return _compiled_report(module)
         name = schedule or (OWN if module.is_scheduled else "list")
-        live = liveness(module, schedule)
+        live, *others = liveness_by_space(module, schedule).values()
         return memory_report(
-            module,
-            name,
-            live,
-            lambda given: liveness(module, schedule, given),
-            in_space=lambda space: liveness(module, schedule, space=space),
+            module, name, live, lambda given: liveness(module, schedule, given), elsewhere=others
         )
     except MALFORMED as problem:
         verify(module)  # says what is wrong, and where

@@ -1,0 +1,142 @@
+"""What a target's compiler does with memory, one row of facts per target, and which target a module was compiled for.
+
+Source: xla/service/buffer_assignment.cc; xla/service/gpu/gpu_constants.h and gpu_memory_space_assignment.h for GPUs;
+for TPUs, buffer assignments that libtpu 0.0.42 dumped for some hundred programs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from hloom.analysis.alias_info import AliasInfo
+from hloom.analysis.gpu_alias_info import GpuAliasInfo
+from hloom.analysis.tpu_alias_info import TpuAliasInfo
+from hloom.ir import Apply, Module, Node, TensorType, Type
+
+DEVICE_MEMORY = 0
+"""The memory space of a layout that names none: the device's main memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySpace:
+    """A memory of a device: its name, what XLA calls it, and how buffers are placed in it.
+
+    `alignment` is that of offsets in the allocation of temporaries; an array without tiles takes a multiple of `granule`
+    (both in bytes).
+    """
+
+    name: str
+    short: str
+    alignment: int
+    granule: int = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MemoryModel:
+    """How a target's compiler stores values.
+
+    A tuple's table has `pointer_bytes` for each element, rounded up to a multiple of `table_granule`. `alias_info` says
+    which operands an instruction may overwrite. `has_virtual_tables` says that tables take room in the allocation but
+    never exist on the device, so the compiler reports main memory as `virtual_temporaries` does.
+    """
+
+    target: str
+    spaces: Mapping[int, MemorySpace]
+    alias_info: type[AliasInfo] = AliasInfo
+    pointer_bytes: int = 8
+    table_granule: int = 1
+    has_virtual_tables: bool = False
+
+    def space(self, number: int) -> MemorySpace:
+        """The facts of a memory space; those of the main memory, without its name, for a number that has no row."""
+        if number in self.spaces:
+            return self.spaces[number]
+        return MemorySpace("other memory", f"s{number}", self.spaces[DEVICE_MEMORY].alignment)
+
+
+HOST = MemorySpace("host memory", "host", 64)
+CPU = MemoryModel(
+    "cpu",
+    MappingProxyType(
+        {
+            0: MemorySpace("memory", "memory", 64),
+            1: MemorySpace("on-chip memory", "s1", 64),
+            2: MemorySpace("synchronisation flags", "s2", 64),
+            5: HOST,
+        }
+    ),
+)
+"""XLA's CPU compiler, and any program that does not say what it was compiled for."""
+GPU = MemoryModel(
+    "gpu",
+    MappingProxyType(
+        {0: MemorySpace("device memory", "hbm", 256), 1: MemorySpace("collective memory", "collective", 256), 5: HOST}
+    ),
+    alias_info=GpuAliasInfo,
+)
+_TPU_SPACES = MappingProxyType(
+    {
+        0: MemorySpace("HBM", "hbm", 16384),
+        1: MemorySpace("VMEM", "vmem", 4096),
+        2: MemorySpace("synchronisation flags", "sflag", 4),
+        4: MemorySpace("host staging memory", "s4", 4096, 4096),
+        5: HOST,
+        6: MemorySpace("SMEM", "smem", 512, 4096),
+    }
+)
+TPU = MemoryModel("tpu", _TPU_SPACES, TpuAliasInfo, pointer_bytes=4, table_granule=32, has_virtual_tables=True)
+"""v4, v5p and v6e."""
+TPU_V5E = MemoryModel("tpu v5e", _TPU_SPACES, TpuAliasInfo, pointer_bytes=4, table_granule=512, has_virtual_tables=True)
+MODELS = {model.target: model for model in (CPU, GPU, TPU, TPU_V5E)}
+
+V5E_KERNEL_BYTES = 16 << 20
+"""The most VMEM in bytes that libtpu gives one kernel of a v5e; a v6e's kernels take more, collectives on any TPU too."""
+GPU_SCHEDULED = "fingerprint_before_lhs"
+"""The frontend attribute that XLA's GPU scheduler leaves (xla/service/gpu/gpu_hlo_schedule.cc)."""
+_GPU_CONFIG = re.compile(r'"operation_queue_id"|"(fusion|gemm|cudnn_\w+)_backend_config"')
+_GPU_TARGET = re.compile(r"__(cublas|cudnn|cusolver|triton)|^cu(blas|dnn|solver|fft|b)")
+_TPU_CONFIG = re.compile(r'"used_scoped_memory_configs"|"flag_configs"')
+_TWO_CORES = '"megacore_config"'
+_KERNEL_VMEM = re.compile(r'"memory_space":"1","offset":"0","size":"(\d{1,12})"')
+_COLLECTIVE = re.compile(r"^(all-|collective-|reduce-scatter|ragged-)")
+
+
+def memory_model(module: Module) -> MemoryModel:
+    """The memory model of the target that a module was compiled for, as the module's own text says; CPU if it does not.
+
+    Tiles and TPU backend configs mean a TPU: a v5e unless a kernel spans two cores or takes more VMEM than a v5e's may.
+    """
+    if any(name == GPU_SCHEDULED for name, _ in module.attributes.get("frontend_attributes") or ()):
+        return GPU
+    configs = [(str(node.attributes["backend_config"]), node) for node in module.nodes() if _has_config(node)]
+    if any(map(_is_tiled, {node.type for node in module.nodes()})) or _any_match(_TPU_CONFIG, configs):
+        return _tpu_generation(configs)
+    called = [node for node in module.nodes() if node.opcode == "custom-call"]
+    is_gpu = any(_GPU_TARGET.search(str(node.attributes.get("custom_call_target") or "")) for node in called)
+    return GPU if is_gpu or _any_match(_GPU_CONFIG, configs) else CPU
+
+
+def _has_config(node: Node) -> bool:
+    return isinstance(node, Apply) and bool(node.attributes.get("backend_config"))
+
+
+def _any_match(pattern: re.Pattern[str], configs: list[tuple[str, Node]]) -> bool:
+    return any(pattern.search(config) for config, _ in configs)
+
+
+def _is_tiled(value_type: Type | None) -> bool:
+    leaves = () if value_type is None else value_type.leaves()
+    return any(isinstance(leaf, TensorType) and leaf.layout is not None and leaf.layout.tiles for leaf in leaves)
+
+
+def _tpu_generation(configs: list[tuple[str, Node]]) -> MemoryModel:
+    for config, node in configs:
+        if _TWO_CORES in config:
+            return TPU
+        sizes = () if _COLLECTIVE.search(node.opcode) else _KERNEL_VMEM.findall(config)
+        if any(int(size) > V5E_KERNEL_BYTES for size in sizes):
+            return TPU
+    return TPU_V5E
