@@ -9,7 +9,7 @@ the largest buffers choose first, and pick the smallest allocation that fits.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from hloom.analysis.buffers import Buffer, Span
@@ -41,8 +41,13 @@ class BufferAssignment:
     temporaries: list[Buffer] = field(default_factory=list)
 
 
-def assign_buffers(values: ValueTable, fixed: Iterable[Buffer], free: Iterable[Buffer]) -> BufferAssignment:
-    """Assign the free buffers to the allocations of the fixed ones where they fit."""
+def assign_buffers(
+    values: ValueTable, fixed: Iterable[Buffer], free: Iterable[Buffer], temporary: Collection[str] = ()
+) -> BufferAssignment:
+    """Assign the free buffers to the allocations of the fixed ones where they fit.
+
+    Results of the opcodes in `temporary` stay temporary (BufferAssigner's `must_not_live_out`).
+    """
     assignment = BufferAssignment({id(buffer): BufferAllocation(buffer.size, list(buffer.spans)) for buffer in fixed})
     position = _post_order_positions(values)
     allocations = sorted(assignment.allocations.values(), key=lambda one: (one.size, -position(one.spans)))
@@ -54,6 +59,9 @@ def assign_buffers(values: ValueTable, fixed: Iterable[Buffer], free: Iterable[B
     for buffer in buffers:
         first = bisect_left(sizes, buffer.size)
         operands = [homes[old] for old, _ in values.overwrites.get(buffer.spans[0].value, ()) if old in homes]
+        if temporary and any(values.nodes[span.value].opcode in temporary for span in buffer.spans):
+            left.append(buffer)
+            continue
         home = next((allocation for allocation in operands if _takes(allocation, buffer, values)), None)
         while home is None and first < len(allocations) and tries > 0:
             tries -= 1

@@ -62,7 +62,7 @@ class ValueTable:
     callers. `overwrites` are the
     values that an instruction may write its result over if they die there, each with whether it is the operand itself.
     `steps` is the instruction at each time. `tables` are the values that hold tuples' pointers to their elements, by
-    the instructions that yield the tuples.
+    the instructions that yield the tuples; `inner_tables` those of tuples inside tuples.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -77,6 +77,7 @@ class ValueTable:
     parameters: dict[int, ValueTree] = field(default_factory=dict)
     constants: set[int] = field(default_factory=set)
     tables: dict[Node, int] = field(default_factory=dict)
+    inner_tables: set[int] = field(default_factory=set)
     output: ValueTree = ()
     opaque_calls: int = 0
 
@@ -224,8 +225,8 @@ class _DataflowAnalysis:
             trees[node] = made
             for operand in self._operands_read(node, flow):
                 self._read_operand(node, operand, now)
-            if type(made) is tuple and (flow is None or not flow.is_control_flow) and node.opcode not in SAME_TUPLE:
-                self._add_table(node, now)
+            if type(made) is tuple and _defines_tuple(node, flow):
+                self._add_tables(node, now)
             steps.append(node)
         output = computation.output
         return trees.get(output, ()) if output is not None else ()
@@ -238,6 +239,17 @@ class _DataflowAnalysis:
         made = self._define(node, node.type, now)
         self.table.constants.update(leaves(made))
         return made
+
+    def _add_tables(self, node: Apply, now: int) -> None:
+        """Add the pointer tables of all tuples that an instruction yields and none of its operands is."""
+        self._add_table(node, now)
+        if node.opcode == "tuple" or not isinstance(node.type, TupleType):
+            return
+        pending = [element for element in node.type.elements if isinstance(element, TupleType)]
+        while pending:
+            inner = pending.pop()
+            self.table.inner_tables.add(self.table.add(node, buffer_bytes(inner, self.model), now))
+            pending += [element for element in inner.elements if isinstance(element, TupleType)]
 
     def _add_table(self, node: Node, now: int) -> int:
         """Add the pointer table of a tuple that an instruction yields."""
@@ -483,6 +495,13 @@ class _DataflowAnalysis:
         for number, (old, element) in enumerate(zip(state, value_type.elements, strict=True)):
             made.append(old if number in kept else self._define(node, element, now, (number,)))
         return tuple(made)
+
+
+def _defines_tuple(node: Apply, flow: OpFlow | None) -> bool:
+    """Whether a tuple that an instruction yields is new: neither an operand's nor one that its computations yield."""
+    if flow is not None and flow.is_control_flow:
+        return bool(flow.result_index)
+    return node.opcode not in SAME_TUPLE and not node.opcode.endswith(("-done", "-update"))
 
 
 def _unchanged(body: Graph) -> frozenset[int]:

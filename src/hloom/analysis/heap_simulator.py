@@ -32,6 +32,15 @@ def height(buffers: Sequence[Buffer], length: int, alignment: int) -> int:
     return packed if len(largest) == len(buffers) else max(lowest, packed)
 
 
+def height_in_time_order(buffers: Sequence[Buffer], length: int, alignment: int) -> int:
+    """The same, for a compiler that places buffers in the order in which their values are defined."""
+    largest = sorted(buffers, key=lambda buffer: -buffer.size)[:MOST_PACKED]
+    packed = _packed(sorted(largest, key=lambda buffer: buffer.spans[0]), alignment)
+    if len(largest) == len(buffers):
+        return packed
+    return max(packed, int(live_bytes(buffers, length, alignment).max(initial=0)))
+
+
 def live_bytes(buffers: Iterable[Buffer], length: int, alignment: int = 1) -> np.ndarray:
     """The bytes in use at each time, with sizes rounded up to multiples of the alignment."""
     changes = np.zeros(length + 2, dtype=np.int64)

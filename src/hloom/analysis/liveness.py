@@ -11,7 +11,7 @@ from hloom.analysis.buffer_assignment import BufferAssignment, assign_buffers
 from hloom.analysis.buffers import Buffer, Buffers, Span
 from hloom.analysis.control_flow import element_type
 from hloom.analysis.dataflow import BufferAlias, ValueTable, ValueTree, analyze_dataflow, leaves, subtree
-from hloom.analysis.heap_simulator import aligned, height, live_bytes
+from hloom.analysis.heap_simulator import aligned, height, height_in_time_order, live_bytes
 from hloom.analysis.memory_model import DEVICE_MEMORY, MemoryModel, memory_model
 from hloom.analysis.schedule import Scheduler, order_of
 from hloom.analysis.stored_sizes import stored_in_all
@@ -141,11 +141,12 @@ class _Account:
         free = [buffer for buffer in self.buffers if _space_of(buffer, values) == space and id(buffer) not in elsewhere]
         tables = _keep_tables(values, free)
         donors = [buffer for buffer in parameter_buffers if len(buffer.spans) > 1]
-        allocation = assign_buffers(values, [*output_buffers, *donors], free)
+        allocation = assign_buffers(values, [*output_buffers, *donors], free, self.model.temporary_opcodes)
         aliased = [leaf for number, index in donations.values() for leaf in leaves_at(values.parameters, number, index)]
-        heap = height(allocation.temporaries, len(values.steps), self.model.space(space).alignment)
+        place = height_in_time_order if self.model.is_tpu else height
+        heap = place(allocation.temporaries, len(values.steps), self.model.space(space).alignment)
         temporaries = heap
-        if self.model.has_virtual_tables and space == DEVICE_MEMORY:
+        if self.model.is_tpu and space == DEVICE_MEMORY:
             allocation.temporaries = [buffer for buffer in allocation.temporaries if id(buffer) not in tables]
             temporaries = self._stored_temporaries(allocation.temporaries, heap, sum(tables.values()))
         return Liveness(
@@ -199,7 +200,7 @@ def _keep_tables(values: ValueTable, buffers: Iterable[Buffer]) -> dict[int, int
 
     XLA does not reuse tuple buffers (xla/service/buffer_assignment.cc, BufferAssigner::MaybeAssignBuffer).
     """
-    tables = set(values.tables.values())
+    tables = values.inner_tables.union(values.tables.values())
     sizes: dict[int, int] = {}
     for buffer in buffers:
         if buffer.spans[0].value in tables:

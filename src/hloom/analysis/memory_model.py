@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from hloom.analysis.alias_info import AliasInfo
@@ -39,8 +39,9 @@ class MemoryModel:
     """How a target's compiler stores values.
 
     A tuple's table has `pointer_bytes` for each element, rounded up to a multiple of `table_granule`. `alias_info` says
-    which operands an instruction may overwrite. `has_virtual_tables` says that tables take room in the allocation but
-    never exist on the device, so the compiler reports main memory as `virtual_temporaries` does.
+    which operands an instruction may overwrite; results of `temporary_opcodes` never share memory with a result of the
+    program. `is_tpu` says that temporaries are placed in time order, and that tables take room in the allocation but
+    never exist on the device.
     """
 
     target: str
@@ -48,7 +49,8 @@ class MemoryModel:
     alias_info: type[AliasInfo] = AliasInfo
     pointer_bytes: int = 8
     table_granule: int = 1
-    has_virtual_tables: bool = False
+    temporary_opcodes: frozenset[str] = frozenset()
+    is_tpu: bool = False
 
     def space(self, number: int) -> MemorySpace:
         """The facts of a memory space; those of the main memory, without its name, for a number that has no row."""
@@ -87,13 +89,23 @@ _TPU_SPACES = MappingProxyType(
         6: MemorySpace("SMEM", "smem", 512, 4096),
     }
 )
-TPU = MemoryModel("tpu", _TPU_SPACES, TpuAliasInfo, pointer_bytes=4, table_granule=32, has_virtual_tables=True)
+TPU = MemoryModel(
+    "tpu",
+    _TPU_SPACES,
+    TpuAliasInfo,
+    pointer_bytes=4,
+    table_granule=32,
+    temporary_opcodes=frozenset({"collective-permute-start"}),
+    is_tpu=True,
+)
 """v4, v5p and v6e."""
-TPU_V5E = MemoryModel("tpu v5e", _TPU_SPACES, TpuAliasInfo, pointer_bytes=4, table_granule=512, has_virtual_tables=True)
+TPU_V5E = replace(TPU, target="tpu v5e", table_granule=512)
 MODELS = {model.target: model for model in (CPU, GPU, TPU, TPU_V5E)}
 
 V5E_KERNEL_BYTES = 16 << 20
-"""The most VMEM in bytes that libtpu gives one kernel of a v5e; a v6e's kernels take more, collectives on any TPU too."""
+"""The most VMEM in bytes that libtpu gives one kernel of a v5e; a v6e's kernels take more."""
+COLLECTIVE_BYTES = 64 << 20
+"""What it writes for the kernels of collectives on any TPU."""
 GPU_SCHEDULED = "fingerprint_before_lhs"
 """The frontend attribute that XLA's GPU scheduler leaves (xla/service/gpu/gpu_hlo_schedule.cc)."""
 _GPU_CONFIG = re.compile(r'"operation_queue_id"|"(fusion|gemm|cudnn_\w+)_backend_config"')
@@ -101,13 +113,13 @@ _GPU_TARGET = re.compile(r"__(cublas|cudnn|cusolver|triton)|^cu(blas|dnn|solver|
 _TPU_CONFIG = re.compile(r'"used_scoped_memory_configs"|"flag_configs"')
 _TWO_CORES = '"megacore_config"'
 _KERNEL_VMEM = re.compile(r'"memory_space":"1","offset":"0","size":"(\d{1,12})"')
-_COLLECTIVE = re.compile(r"^(all-|collective-|reduce-scatter|ragged-)")
 
 
 def memory_model(module: Module) -> MemoryModel:
     """The memory model of the target that a module was compiled for, as the module's own text says; CPU if it does not.
 
     Tiles and TPU backend configs mean a TPU: a v5e unless a kernel spans two cores or takes more VMEM than a v5e's may.
+    If a v6e's program is so small that nothing tells it from a v5e's, tables are counted 480 bytes too large.
     """
     if any(name == GPU_SCHEDULED for name, _ in module.attributes.get("frontend_attributes") or ()):
         return GPU
@@ -136,7 +148,13 @@ def _tpu_generation(configs: list[tuple[str, Node]]) -> MemoryModel:
     for config, node in configs:
         if _TWO_CORES in config:
             return TPU
-        sizes = () if _COLLECTIVE.search(node.opcode) else _KERNEL_VMEM.findall(config)
-        if any(int(size) > V5E_KERNEL_BYTES for size in sizes):
+        if any(V5E_KERNEL_BYTES < int(size) < COLLECTIVE_BYTES for size in _KERNEL_VMEM.findall(config)):
+            return TPU
+        if node.opcode == "async-start" and _is_linear(node.operands[0].type):
             return TPU
     return TPU_V5E
+
+
+def _is_linear(value_type: Type | None) -> bool:
+    """Whether a slice is of bytes in one dimension, as libtpu slices arrays for a v6e."""
+    return isinstance(value_type, TensorType) and value_type.rank == 1 and value_type.dtype.name == "s8"
