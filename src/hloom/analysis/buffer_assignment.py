@@ -11,10 +11,12 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 
 from hloom.analysis.buffers import Buffer, Span
 from hloom.analysis.dataflow import ValueTable
 from hloom.analysis.schedule import instruction_post_order
+from hloom.ir import Node
 
 TRIES_PER_BUFFER = 20
 """The average number of allocations to try per buffer, which bounds the time; the remaining (smaller) buffers become
@@ -50,10 +52,11 @@ def assign_buffers(
     """
     assignment = BufferAssignment({id(buffer): BufferAllocation(buffer.size, list(buffer.spans)) for buffer in fixed})
     position = _post_order_positions(values)
-    allocations = sorted(assignment.allocations.values(), key=lambda one: (one.size, -position(one.spans)))
+    allocations = sorted(assignment.allocations.values(), key=lambda one: position(one.spans), reverse=True)
+    allocations.sort(key=lambda one: one.size)
     sizes = [allocation.size for allocation in allocations]
     homes = {span.value: allocation for allocation in allocations for span in allocation.spans}
-    buffers = sorted(free, key=lambda buffer: (-buffer.size, position(buffer.spans), buffer.spans[0].start))
+    buffers = sorted(free, key=lambda buffer: (-buffer.size, *position(buffer.spans), buffer.spans[0].start))
     tries = TRIES_PER_BUFFER * len(buffers) + 100_000
     left: list[Buffer] = []
     for buffer in buffers:
@@ -78,13 +81,27 @@ def assign_buffers(
     return assignment
 
 
-def _post_order_positions(values: ValueTable) -> Callable[[list[Span]], int]:
-    """The post-order position of the first instruction that writes into a buffer, callees before callers."""
-    graphs = dict.fromkeys(node.graph for node in values.steps)
-    ordered = (node for graph in graphs for node in instruction_post_order(graph))
-    positions = {node: position for position, node in enumerate(ordered)}
+def _post_order_positions(values: ValueTable) -> Callable[[list[Span]], tuple[int, int]]:
+    """When a buffer chooses among those of its size: by the first instruction that writes into it.
+
+    Callers come before callees and later callees first; of results of one instruction, the one whose buffer is written
+    first where callees come first, as their numbers do (HloAliasAnalysis).
+    """
+    last_steps = {node.graph: time for time, node in enumerate(values.steps)}
+    orders = {graph: instruction_post_order(graph) for graph in sorted(last_steps, key=last_steps.__getitem__)}
+    numbers = _numbered(orders.values())
+    positions = _numbered(reversed(orders.values()))
     last = len(positions)
-    return lambda spans: min(positions.get(values.nodes[span.value], last) for span in spans)
+
+    def position(spans: list[Span]) -> tuple[int, int]:
+        nodes = [values.nodes[span.value] for span in spans]
+        return min(positions.get(node, last) for node in nodes), min(numbers.get(node, last) for node in nodes)
+
+    return position
+
+
+def _numbered(orders: Iterable[Iterable[Node]]) -> dict[Node, int]:
+    return {node: number for number, node in enumerate(chain.from_iterable(orders))}
 
 
 def _takes(allocation: BufferAllocation, buffer: Buffer, values: ValueTable) -> bool:

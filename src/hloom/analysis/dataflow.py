@@ -501,7 +501,7 @@ def _defines_tuple(node: Apply, flow: OpFlow | None) -> bool:
     """Whether a tuple that an instruction yields is new: neither an operand's nor one that its computations yield."""
     if flow is not None and flow.is_control_flow:
         return bool(flow.result_index)
-    return node.opcode not in SAME_TUPLE and not node.opcode.endswith(("-done", "-update"))
+    return node.opcode not in SAME_TUPLE and not node.opcode.endswith("-update")
 
 
 def _unchanged(body: Graph) -> frozenset[int]:
