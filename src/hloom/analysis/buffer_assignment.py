@@ -44,11 +44,16 @@ class BufferAssignment:
 
 
 def assign_buffers(
-    values: ValueTable, fixed: Iterable[Buffer], free: Iterable[Buffer], temporary: Collection[str] = ()
+    values: ValueTable,
+    fixed: Iterable[Buffer],
+    free: Iterable[Buffer],
+    temporary: Collection[str] = (),
+    reuse: Callable[[ValueTable, list[Buffer]], list[Buffer]] | None = None,
 ) -> BufferAssignment:
     """Assign the free buffers to the allocations of the fixed ones where they fit.
 
-    Results of the opcodes in `temporary` stay temporary (BufferAssigner's `must_not_live_out`).
+    Results of the opcodes in `temporary` stay temporary (BufferAssigner's `must_not_live_out`). `reuse` lets results
+    overwrite operands that die there: `reuse_operands` unless another is given.
     """
     assignment = BufferAssignment({id(buffer): BufferAllocation(buffer.size, list(buffer.spans)) for buffer in fixed})
     position = _post_order_positions(values)
@@ -77,7 +82,7 @@ def assign_buffers(
         for span in buffer.spans:
             insort(home.spans, span)  # usually inserts near the end, since buffers of equal size come in time order
         homes.update({span.value: home for span in buffer.spans})
-    assignment.temporaries = _reused(values, left)
+    assignment.temporaries = (reuse or reuse_operands)(values, left)
     return assignment
 
 
@@ -124,7 +129,7 @@ def _follows(earlier: Span, later: Span, values: ValueTable) -> bool:
     return any(old == earlier.value for old, _ in values.overwrites.get(later.value, ()))
 
 
-def _reused(values: ValueTable, buffers: list[Buffer]) -> list[Buffer]:
+def reuse_operands(values: ValueTable, buffers: list[Buffer]) -> list[Buffer]:
     """Let elementwise results reuse the buffers of operands that die there.
 
         a = sine(x)     b = add(a, y), the last to read a     ->     a and b in one buffer
@@ -143,6 +148,28 @@ def _reused(values: ValueTable, buffers: list[Buffer]) -> list[Buffer]:
             owner.reusing.add(value)
             owner.size = max(owner.size, buffer.size)
             owners[value] = owner
+            del owners[old]
+            gone.add(id(buffer))
+            break
+    return [buffer for buffer in buffers if id(buffer) not in gone]
+
+
+def reuse_shared_operands(values: ValueTable, buffers: list[Buffer]) -> list[Buffer]:
+    """The same for a memory that was assigned before: also in buffers of several values, and through copies' ends.
+
+    (xla/service/memory_space_assignment)
+    """
+    owners = {buffer.spans[-1].value: buffer for buffer in buffers}
+    gone: set[int] = set()
+    for buffer in sorted(buffers, key=lambda other: other.spans[0]):
+        first, last = buffer.spans[0], buffer.spans[-1].value
+        for old, _ in values.overwrites.get(first.value, ()):
+            owner = owners.get(old)
+            if owner is None or owner is buffer or owner.spans[-1].end != first.start or owner.size != buffer.size:
+                continue
+            owner.spans += buffer.spans
+            owner.reusing.add(first.value)
+            owners[last] = owner
             del owners[old]
             gone.add(id(buffer))
             break

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from hloom.analysis.buffers import Buffer
+from hloom.analysis.buffers import Buffer, Span
 
 MOST_PACKED = 2000
 """The maximum number of buffers to pack, largest first, because packing takes quadratic time; the others are assumed to
@@ -33,12 +33,20 @@ def height(buffers: Sequence[Buffer], length: int, alignment: int) -> int:
 
 
 def height_in_time_order(buffers: Sequence[Buffer], length: int, alignment: int) -> int:
-    """The same, for a compiler that places buffers in the order in which their values are defined."""
+    """The same, for a compiler that places buffers in the order in which their values are defined.
+
+    A buffer is in use from the definition of its first value to the last use of its last one, gaps included.
+    """
     largest = sorted(buffers, key=lambda buffer: -buffer.size)[:MOST_PACKED]
-    packed = _packed(sorted(largest, key=lambda buffer: buffer.spans[0]), alignment)
+    hulls = [Buffer(buffer.size, [_hull(buffer.spans)]) for buffer in sorted(largest, key=lambda one: one.spans[0])]
+    packed = _packed(hulls, alignment)
     if len(largest) == len(buffers):
         return packed
     return max(packed, int(live_bytes(buffers, length, alignment).max(initial=0)))
+
+
+def _hull(spans: Sequence[Span]) -> Span:
+    return Span(spans[0].start, max(span.end for span in spans), spans[0].value)
 
 
 def live_bytes(buffers: Iterable[Buffer], length: int, alignment: int = 1) -> np.ndarray:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hloom.analysis.buffer_assignment import BufferAssignment, assign_buffers
+from hloom.analysis.buffer_assignment import BufferAssignment, assign_buffers, reuse_operands, reuse_shared_operands
 from hloom.analysis.buffers import Buffer, Buffers, Span
 from hloom.analysis.control_flow import element_type
 from hloom.analysis.dataflow import BufferAlias, ValueTable, ValueTree, analyze_dataflow, leaves, subtree
@@ -141,9 +141,11 @@ class _Account:
         free = [buffer for buffer in self.buffers if _space_of(buffer, values) == space and id(buffer) not in elsewhere]
         tables = _keep_tables(values, free)
         donors = [buffer for buffer in parameter_buffers if len(buffer.spans) > 1]
-        allocation = assign_buffers(values, [*output_buffers, *donors], free, self.model.temporary_opcodes)
+        is_preset = self.model.is_tpu and space != DEVICE_MEMORY
+        reuse = reuse_shared_operands if is_preset else reuse_operands
+        allocation = assign_buffers(values, [*output_buffers, *donors], free, self.model.temporary_opcodes, reuse)
         aliased = [leaf for number, index in donations.values() for leaf in leaves_at(values.parameters, number, index)]
-        place = height_in_time_order if self.model.is_tpu else height
+        place = height_in_time_order if self.model.is_tpu and not is_preset else height
         heap = place(allocation.temporaries, len(values.steps), self.model.space(space).alignment)
         temporaries = heap
         if self.model.is_tpu and space == DEVICE_MEMORY:

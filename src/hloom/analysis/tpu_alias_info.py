@@ -11,9 +11,11 @@ import re
 from dataclasses import dataclass, field
 from functools import cache
 
-from hloom.analysis.alias_info import AliasInfo, Index
+from hloom.analysis.alias_info import AliasInfo, Index, InPlacePair
 from hloom.ir import Apply, Node, TupleType, Type
 
+CONCATENATION = "ConcatBitcast"
+"""The custom-call target of slices that were copied into one buffer, side by side."""
 _LISTS = re.compile(r'"aliasing_operands":\{"lists":\[((?:\{"indices":\[[^\]]*\]\},?)*)\]\}')
 _INDICES = re.compile(r'"indices":\[([^\]]*)\]')
 _NUMBER = re.compile(r"\d{1,9}")
@@ -24,6 +26,11 @@ class TpuAliasInfo(AliasInfo):
     """The rules of `AliasInfo`, unless an instruction's backend config names the pairs."""
 
     _listed: dict[Node, frozenset[tuple[int, int]] | None] = field(default_factory=dict)
+
+    def pairs(self, node: Apply) -> tuple[InPlacePair, ...]:
+        if node.opcode == "custom-call" and node.attributes.get("custom_call_target") == CONCATENATION:
+            return tuple(InPlacePair(number, (), ()) for number in range(len(node.operands)))
+        return AliasInfo.pairs(self, node)
 
     def hint(self, user: Apply, operand: Node, numbers: list[int], result: Type | None, index: Index) -> bool | None:
         if user not in self._listed:
