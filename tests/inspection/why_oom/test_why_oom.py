@@ -150,7 +150,7 @@ def test_tiles_are_padded():
     assert (x.bytes, x.unpadded_bytes) == (64 * 8 * 128 * 4, 64 * 8 * 4 * 4)
     assert report.peak == sum(buffer.bytes for buffer in report.buffers)
     assert "y" not in [buffer.name for buffer in report.buffers]  # it is on the chip
-    assert any("in on-chip memory, S(1)" in note for note in report.notes)
+    assert any("in VMEM, S(1)" in note for note in report.notes)
 
 
 def test_half_precision_keeps_the_interface_and_the_bits():
