@@ -93,6 +93,8 @@ from hloom.analysis.memory import XlaAccount as XlaAccount
 from hloom.analysis.memory import XlaAllocation as XlaAllocation
 from hloom.analysis.memory import memory_report as memory_report
 from hloom.analysis.memory_model import DEVICE_MEMORY as DEVICE_MEMORY
+from hloom.analysis.memory_model import MAIN_MEMORY as MAIN_MEMORY
+from hloom.analysis.memory_model import SPACE_SHORT_NAMES as SPACE_SHORT_NAMES
 from hloom.analysis.memory_model import MemoryModel as MemoryModel
 from hloom.analysis.memory_model import memory_model as memory_model
 from hloom.analysis.op_names import BY as BY

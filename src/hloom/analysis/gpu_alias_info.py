@@ -20,12 +20,12 @@ MULTIPLY = "__cublas$lt$matmul"
 """The custom-call target whose third operand, the matrix that is added, may be overwritten."""
 CHOLESKY = "__cusolver$cholesky"
 IN_PLACE_COLLECTIVES = ("all-reduce", "collective-broadcast")
-_BETA = re.compile(r'"beta":(-?[\d.eE+-]{1,30})')
+_BETA = re.compile(r'"beta":(-?\d{1,20}(?:\.\d{1,30})?(?:[eE][+-]?\d{1,3})?)')
 
 
 @dataclass(frozen=True, slots=True)
 class _FusedOutput:
-    """One result of a fusion: its root, the root behind a bitcast, and the instruction that fixes the iteration order."""
+    """One result of a fusion: its root, the root behind a bitcast, and what fixes the order of its iterations."""
 
     root: Node
     unbitcast: Node
@@ -44,7 +44,7 @@ class GpuAliasInfo(AliasInfo):
         if opcode in IN_PLACE_COLLECTIVES:
             if "nvshmem" in str(user.attributes.get("backend_config") or "").lower():
                 return False
-            return len(user.operands) == 1 or (len(index) == 1 and user.operands[index[0]] is operand)
+            return len(user.operands) == 1 or (len(index) == 1 and index[0] in numbers)
         if opcode == "custom-call":
             return _library_overwrites(user, numbers, index)
         graph = user.attributes.get("calls")
@@ -66,7 +66,11 @@ class GpuAliasInfo(AliasInfo):
         if number >= len(outputs):
             return False
         users, output = self._users_in(graph), outputs[number]
-        reduced = None if _is_generated_elsewhere(fusion) else next((one.hero for one in outputs if one.hero.opcode == "reduce"), None)
+        reduced = (
+            None
+            if _is_generated_elsewhere(fusion)
+            else next((one.hero for one in outputs if one.hero.opcode == "reduce"), None)
+        )
         visited, pending = {parameter}, deque([parameter])
         while pending:
             read = pending.popleft()
@@ -116,9 +120,8 @@ def _keeps_order(user: Node, read: Node, output: _FusedOutput, index: Index, red
         return len(places) == 1 and places[0] < inputs
     if user is root and user.opcode == "sort" and len(places) == 1:
         return index in ((), (places[0],)) if len(user.operands) == 1 else index == (places[0],)
-    if root.opcode == "dynamic-update-slice" and user.opcode == "dynamic-slice" and user.operands[0] is root.operands[0]:
-        if user.type == root.operands[1].type:
-            return _has_one_element(user.type) or list(user.operands[1:]) == list(root.operands[2:])
+    if _reads_updated_slice(user, root):
+        return _has_one_element(user.type) or list(user.operands[1:]) == list(root.operands[2:])
     if user.opcode in ("bitcast", "tuple") or user is reduced:
         return True
     if user.opcode == "dynamic-update-slice":
@@ -126,12 +129,21 @@ def _keeps_order(user: Node, read: Node, output: _FusedOutput, index: Index, red
     return user.opcode in ELEMENTWISE and user.opcode != "copy"
 
 
+def _reads_updated_slice(user: Node, root: Node) -> bool:
+    """Whether an instruction slices what the root updates, with a slice of the update's size."""
+    if root.opcode != "dynamic-update-slice" or user.opcode != "dynamic-slice":
+        return False
+    return user.operands[0] is root.operands[0] and user.type == root.operands[1].type
+
+
 def _agree(outputs: list[_FusedOutput], output: _FusedOutput, visited: set[Node]) -> bool:
     """Whether all results that were reached are written in one order."""
     reached = [one for one in outputs if one.root in visited]
     if all(one.root is output.root for one in reached):
         return True
-    return output.unbitcast.opcode in ELEMENTWISE and not any(one.hero.opcode in ("transpose", "copy") for one in reached)
+    return output.unbitcast.opcode in ELEMENTWISE and not any(
+        one.hero.opcode in ("transpose", "copy") for one in reached
+    )
 
 
 def _library_overwrites(user: Apply, numbers: list[int], index: Index) -> bool:

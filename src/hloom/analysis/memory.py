@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from hloom.analysis.buffers import Buffer
 from hloom.analysis.liveness import Donations, Index, Liveness, indexed, leaves_at, leaves_below
+from hloom.analysis.memory_model import MAIN_MEMORY
 from hloom.analysis.op_names import op_name_of, source_of
 from hloom.analysis.scopes import NO_SCOPE, scope_of_name, scopes
 from hloom.analysis.size_note import ALL_KNOWN, SizeNote, size_note, type_qualifier
@@ -165,7 +166,7 @@ class MemoryReport(Displayed):
     main memory, which `main_space` names; `other_spaces` has the other memories that layouts name, with nothing shared
     between them. `target` is what the module was compiled for ("cpu" unless its text says otherwise), `heap` the size
     of the compiler's allocation for temporaries. `timeline` holds times and bytes, arguments and outputs included.
-    `xla` is XLA's own account if the file has one.
+    `xla` is XLA's own account if the file has one; `note` says what the figures cannot know.
     """
 
     module: str
@@ -190,6 +191,7 @@ class MemoryReport(Displayed):
     target: str = "cpu"
     main_space: str = "memory"
     heap: int = 0
+    note: str = ""
 
     def fits(self, budget: int) -> bool:
         """Whether a run needs no more than this many bytes of the main memory."""
@@ -198,6 +200,12 @@ class MemoryReport(Displayed):
     def space(self, short: str) -> SpaceMemory | None:
         """One of the other memory spaces by its short name; None if nothing is in it."""
         return next((other for other in self.other_spaces if other.short == short), None)
+
+    def over_budget(self, budgets: Mapping[str, int]) -> dict[str, int]:
+        """By how many bytes each memory exceeds its budget, for those that do; keys are short names of memories."""
+        peaks = {MAIN_MEMORY: self.peak} | {other.short: other.peak for other in self.other_spaces}
+        missing = {name: peaks.get(name, 0) - budget for name, budget in budgets.items()}
+        return {name: size for name, size in missing.items() if size > 0}
 
     def to_shrink(self, budget: int) -> tuple[LiveBuffer, ...]:
         """The largest buffers at the peak that together hold at least the bytes over the budget."""
@@ -233,8 +241,8 @@ class MemoryReport(Displayed):
             f"temporaries {self.temporaries:,}",
         )
         peak = f"{self.sizes.qualifier}{self.peak:,} bytes at the peak, at {self.peak_instruction}"
-        note = f"; {self.sizes}" if self.sizes else ""
-        return f"{self.module}: {peak}: {', '.join(parts)}{note}"
+        notes = "".join(f"; {note}" for note in (str(self.sizes) if self.sizes else "", self.note) if note)
+        return f"{self.module}: {peak}: {', '.join(parts)}{notes}"
 
 
 def memory_report(
@@ -258,7 +266,6 @@ def memory_report(
             return paths.text(node)
         except KeyError:  # a step inserted by the compiler
             return "/".join(scope_of_name(op_name_of(node))) or NO_SCOPE
-
 
     timeline = live.timeline()
     peak_time = int(np.argmax(timeline[: max(live.length, 1)])) if live.length else 0

@@ -18,14 +18,16 @@ from hloom.ir import Apply, Module, Node, TensorType, Type
 
 DEVICE_MEMORY = 0
 """The memory space of a layout that names none: the device's main memory."""
+MAIN_MEMORY = "memory"
+"""The short name of the main memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemorySpace:
-    """A memory of a device: its name, what XLA calls it, and how buffers are placed in it.
+    """A memory of a device: its name, its short name in budgets, and how buffers are placed in it.
 
-    `alignment` is that of offsets in the allocation of temporaries; an array without tiles takes a multiple of `granule`
-    (both in bytes).
+    `alignment` is that of offsets in the allocation of temporaries; an array without tiles takes a multiple of
+    `granule` (both in bytes).
     """
 
     name: str
@@ -64,7 +66,7 @@ CPU = MemoryModel(
     "cpu",
     MappingProxyType(
         {
-            0: MemorySpace("memory", "memory", 64),
+            0: MemorySpace("memory", MAIN_MEMORY, 64),
             1: MemorySpace("on-chip memory", "s1", 64),
             2: MemorySpace("synchronisation flags", "s2", 64),
             5: HOST,
@@ -75,13 +77,17 @@ CPU = MemoryModel(
 GPU = MemoryModel(
     "gpu",
     MappingProxyType(
-        {0: MemorySpace("device memory", "hbm", 256), 1: MemorySpace("collective memory", "collective", 256), 5: HOST}
+        {
+            0: MemorySpace("device memory", MAIN_MEMORY, 256),
+            1: MemorySpace("collective memory", "collective", 256),
+            5: HOST,
+        }
     ),
     alias_info=GpuAliasInfo,
 )
 _TPU_SPACES = MappingProxyType(
     {
-        0: MemorySpace("HBM", "hbm", 16384),
+        0: MemorySpace("HBM", MAIN_MEMORY, 16384),
         1: MemorySpace("VMEM", "vmem", 4096),
         2: MemorySpace("synchronisation flags", "sflag", 4),
         4: MemorySpace("host staging memory", "s4", 4096, 4096),
@@ -100,7 +106,9 @@ TPU = MemoryModel(
 )
 """v4, v5p and v6e."""
 TPU_V5E = replace(TPU, target="tpu v5e", table_granule=512)
-MODELS = {model.target: model for model in (CPU, GPU, TPU, TPU_V5E)}
+MODELS = (CPU, GPU, TPU, TPU_V5E)
+SPACE_SHORT_NAMES = tuple(dict.fromkeys(space.short for model in MODELS for space in model.spaces.values()))
+"""What budgets call the memories of all targets."""
 
 V5E_KERNEL_BYTES = 16 << 20
 """The most VMEM in bytes that libtpu gives one kernel of a v5e; a v6e's kernels take more."""

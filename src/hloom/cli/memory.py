@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hloom.analysis import LiveBuffer, MemoryReport, XlaAccount
+from hloom.analysis import MAIN_MEMORY, LiveBuffer, MemoryReport, SpaceMemory, XlaAccount
 from hloom.cli.exit_status import NO
 from hloom.cli.input import note_whole_program, progress, read_program
 from hloom.cli.options import (
@@ -20,12 +20,12 @@ from hloom.cli.options import (
     json_option,
     optimised_file_argument,
     output_option,
-    size_option,
     target_option,
     top_option,
 )
 from hloom.cli.output import write_json
 from hloom.cli.plots.memory import MARGIN_LEFT, WIDTH, characters, png, svg
+from hloom.cli.quantities import SpaceBudgets
 from hloom.cli.tables import add_rest, cut, new_table, shown_width, write_tables
 from hloom.cli.target import ForTarget, for_target
 from hloom.formats.hlo import write_whole
@@ -34,13 +34,21 @@ from hloom.text import byte_text, percent_text
 
 MOST_LINES = 15
 """How many buffers and inputs are shown, unless told otherwise."""
+CPU_TARGET = "cpu"
+"""The target of a report whose module does not say what it was compiled for."""
 WRITERS = {".svg": svg, ".png": png}
 
 
 @click.command("memory")
 @optimised_file_argument
 @target_option()
-@size_option("--budget", help="Exit with status 1 unless the peak fits: 80GiB, 500MB, or a number of bytes.")
+@click.option(
+    "--budget",
+    "budgets",
+    metavar="SIZE",
+    type=SpaceBudgets(),
+    help="Exit with status 1 unless the peak fits: 80GiB, 500MB, or for each memory hbm=16GiB,vmem=128MiB.",
+)
 @choice_option(
     "--schedule",
     choices=SCHEDULES,
@@ -54,7 +62,7 @@ def command(
     context: click.Context,
     source: ModuleSource,
     target: str | None,
-    budget: int | None,
+    budgets: dict[str, int] | None,
     schedule: str | None,
     top: int,
     json_output: bool,
@@ -63,14 +71,16 @@ def command(
     """Report how much memory running a module takes.
 
     Peak = arguments + outputs - aliased + temporaries. A scheduled module (after optimisation) is analysed in its own
-    order; any other in the order that a model of XLA's CPU compiler would choose, so its peak is an estimate. If an
-    .hlo.pb contains XLA's own buffer assignment, that is shown alongside.
+    order, with the memories, tiles and aliasing rules of the TPU or GPU that it was compiled for. Any other is analysed
+    in the order that a model of XLA's CPU compiler would choose, so its peak is an estimate. If an .hlo.pb contains
+    XLA's own buffer assignment, that is shown alongside.
 
     \b
     Examples:
       hloom memory step.hlo
       hloom memory step.hlo --budget 80GiB
       hloom memory step.hlo --for h100 --budget 80GiB
+      hloom memory tpu_step.hlo --budget hbm=16GiB,vmem=128MiB
       hloom memory step.hlo --schedule text -o timeline.svg
       hloom memory step.hlo --json | jq '.at_peak[0]'
     """
@@ -82,15 +92,18 @@ def command(
         note_whole_program(made.module)
     with progress("placing buffers"):
         report = _with_compiler(memory(made.module, schedule=schedule), made)
+    budgets = budgets or {}
+    budget = budgets.get(MAIN_MEMORY)
     peak = report.peak if made.compiled is None else made.compiled.memory.peak
-    fits = budget is None or peak <= budget
+    missing = {name for name in report.over_budget(budgets) if name != MAIN_MEMORY}
+    fits = not missing and (budget is None or peak <= budget)
     if json_output:
-        verdict = {} if budget is None else {"budget": budget, "fits": fits}
+        verdict = {"budget": budget, "budgets": budgets, "fits": fits} if budgets else {}
         write_json({**report.to_json(), **verdict, **made.to_json()}, output)
     else:
         if output is not None and writer is not None:
             write_whole(output, writer(report, budget))
-        write_tables([*tables(report, budget, top, peak), *made.lines()], None)
+        write_tables([*tables(report, budgets, top, peak), *made.lines()], None)
     if not fits:
         context.exit(NO)
 
@@ -106,9 +119,13 @@ def _with_compiler(report: MemoryReport, made: ForTarget) -> MemoryReport:
 
 
 def tables(
-    report: MemoryReport, budget: int | None = None, top: int = MOST_LINES, peak: int | None = None
+    report: MemoryReport, budgets: Mapping[str, int] | None = None, top: int = MOST_LINES, peak: int | None = None
 ) -> Iterator[RenderableType]:
-    """The report as tables and lines; `peak` is the compiler's, if it has the last word on the budget."""
+    """The report as tables and lines.
+
+    `budgets` are bytes by the short names of memories; `peak` is the compiler's, if it has the last word on the budget.
+    """
+    budgets = budgets or {}
     yield _sizes(report)
     for line in characters(report, min(WIDTH, shown_width() - MARGIN_LEFT)):
         yield Text(line, no_wrap=True, overflow="ellipsis")
@@ -117,14 +134,20 @@ def tables(
         yield _donatable(report, top)
     if report.opaque_calls:
         yield f"calls not analysed: {report.opaque_calls:,}; memory used inside them is not counted"
-    if budget is not None:
-        yield from _verdict(report, budget, top, report.peak if peak is None else peak)
+    if report.note:
+        yield report.note
+    if MAIN_MEMORY in budgets:
+        yield from _verdict(report, budgets[MAIN_MEMORY], top, report.peak if peak is None else peak)
+    for name, budget in budgets.items():
+        if name != MAIN_MEMORY:
+            yield _space_verdict(report.space(name), name, budget)
 
 
 def _sizes(report: MemoryReport) -> Table:
     xla = report.xla
     sizes = f", {report.sizes}" if report.sizes else ""
-    title = f"memory, schedule: {report.schedule}{sizes}"
+    target = "" if report.target == CPU_TARGET else f", {report.main_space} of a {report.target}"
+    title = f"memory, schedule: {report.schedule}{target}{sizes}"
     table = new_table(title, "part", ">bytes", ">", *([">XLA's own"] if xla else []))
     for name in ("arguments", "outputs", "aliases", "temporaries", "peak"):
         size = getattr(report, name)
@@ -134,6 +157,15 @@ def _sizes(report: MemoryReport) -> Table:
         cells = f"{other.name} S({other.space})", f"{other.peak:,}", byte_text(other.peak)
         table.add_row(*cells, *([""] if xla else []))
     return table
+
+
+def _space_verdict(used: SpaceMemory | None, name: str, budget: int) -> str:
+    if used is None:
+        return f"nothing is in {name}"
+    spare = budget - used.peak
+    if spare >= 0:
+        return f"{used.name}: fits into {byte_text(budget)} with {byte_text(spare)} to spare"
+    return f"{used.name}: does not fit: exceeds {byte_text(budget)} by {byte_text(-spare)}"
 
 
 def _buffers(title: str, buffers: Sequence[LiveBuffer], peak: int, top: int) -> Table:

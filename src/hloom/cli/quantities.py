@@ -7,8 +7,11 @@ from typing import Any
 
 import click
 
+from hloom.analysis import MAIN_MEMORY, SPACE_SHORT_NAMES
 from hloom.text import HloomError, parse_bytes, parse_capacity
 
+HBM = "hbm"
+"""Another name for the main memory."""
 MOST_DIGITS = 18
 """How many digits a number has at most that stands in a text: more do not fit into 64 bits."""
 
@@ -40,3 +43,24 @@ class ByteSize(click.ParamType):
             return parse_capacity(value) if self.is_capacity else parse_bytes(value)
         except HloomError as problem:
             self.fail(f"{problem.message}: {problem.hint}", param, ctx)
+
+
+class SpaceBudgets(click.ParamType):
+    """Sizes of memories: `16GiB` of the main one, `hbm=16GiB,vmem=128MiB` of several; a dict by short name."""
+
+    name = "budgets"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, dict):
+            return value
+        budgets: dict[str, int] = {}
+        for part in value.split(","):
+            name, equals, size = part.rpartition("=")
+            name = name.strip().lower() if equals else MAIN_MEMORY
+            name = MAIN_MEMORY if name == HBM else name
+            if name not in SPACE_SHORT_NAMES:
+                self.fail(f"no memory is called '{name}': they are {', '.join(SPACE_SHORT_NAMES)}", param, ctx)
+            if name in budgets:
+                self.fail(f"'{value}' gives two budgets for one memory", param, ctx)
+            budgets[name] = ByteSize().convert(size, param, ctx)
+        return budgets

@@ -11,6 +11,7 @@ from hloom.analysis import (
     LiveBuffer,
     MemoryReport,
     ScopePaths,
+    memory_model,
     memory_space,
     scopes,
     shape_bytes,
@@ -119,6 +120,7 @@ class _BufferReader:
 
     def __init__(self, module: Module, report: MemoryReport) -> None:
         self.report = report
+        self.model = memory_model(module)
         self.paths: ScopePaths = scopes(module)
         self.nodes = {(graph.name, node.name): node for graph in module.graphs for node in graph.nodes}
         self.by_name: dict[str, Node] = {}
@@ -134,7 +136,7 @@ class _BufferReader:
         node = self._node(buffer.name, buffer.computation)
         user = self._node(buffer.last_user, buffer.computation) if buffer.last_user else None
         value_type = element_at(node.type, buffer.index) if node is not None else None
-        padding = stored_bytes(value_type, memory_space(value_type)) - shape_bytes(value_type)
+        padding = stored_bytes(value_type, memory_space(value_type), self.model) - shape_bytes(value_type)
         held = HeldBuffer(
             name=buffer.name + "".join(f"{{{index}}}" for index in buffer.index),
             type=str(value_type) if _is_tiled(value_type) else buffer.type,

@@ -86,6 +86,8 @@ def _notes(taken: MemoryReport, buffers: Iterable[HeldBuffer]) -> Iterable[str]:
         yield f"{padding:,} bytes at the peak are padding of tiled layouts"
     for other in taken.other_spaces:
         yield f"{other.peak:,} bytes are in {other.name}, S({other.space}), and are not counted here"
+    if taken.note:
+        yield taken.note
     if taken.opaque_calls:
         yield f"{taken.opaque_calls:,} calls were not followed: what they need inside is not counted"
 

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
-from hloom.analysis import MALFORMED, Donations, Liveness, MemoryReport, liveness, liveness_by_space, memory_report
+from hloom.analysis import (
+    MALFORMED,
+    Donations,
+    Liveness,
+    MemoryReport,
+    liveness,
+    liveness_by_space,
+    memory_model,
+    memory_report,
+)
 from hloom.analysis import SCHEDULES as ORDERS
 from hloom.ir import Module, ModuleLike, Node, TensorType, Trait, as_module, verify
 from hloom.ops import with_trait
@@ -19,6 +29,10 @@ COMPILED = "cpu"
 SCHEDULES = (COMPILED, *ORDERS)
 SAME_VALUE = with_trait(Trait.KEEPS_ORDER) | {"convert", "copy", "get-tuple-element", "transpose"}
 """Steps of the compiler's own that hold the value of their operand."""
+UNKNOWN_OF_TPU = (
+    "before optimisation a TPU's memory is not known: its compiler decides which values stand in VMEM, "
+    "how they are tiled and what is fused"
+)
 MOST_COMPILED = 200_000
 """Modules of more instructions get the list schedule unless asked for: to compile them takes minutes."""
 
@@ -38,15 +52,19 @@ def memory(module: ModuleLike, *, schedule: str | None = None) -> MemoryReport:
         raise ValueError(f"no schedule is called '{schedule}': they are {', '.join(SCHEDULES)}")
     try:
         if schedule == COMPILED or (schedule is None and _is_compiled(module)):
-            return _compiled_report(module)
+            return replace(_compiled_report(module), note=_unknown(module))
         name = schedule or (OWN if module.is_scheduled else "list")
         live, *others = liveness_by_space(module, schedule).values()
-        return memory_report(
-            module, name, live, lambda given: liveness(module, schedule, given), elsewhere=others
-        )
+        report = memory_report(module, name, live, lambda given: liveness(module, schedule, given), elsewhere=others)
+        return report if module.is_scheduled else replace(report, note=_unknown(module))
     except MALFORMED as problem:
         verify(module)  # says what is wrong, and where
         raise HloomError(f"{module.name} cannot be followed: {problem}") from problem
+
+
+def _unknown(module: Module) -> str:
+    """What the memory of a module before optimisation cannot tell of its target."""
+    return UNKNOWN_OF_TPU if memory_model(module).is_tpu else ""
 
 
 def _is_compiled(module: Module) -> bool:
