@@ -84,7 +84,7 @@ class AliasInfo:
         if opcode in OVERWRITTEN:
             return numbers == [OVERWRITTEN[opcode]]
         if opcode == "sort":
-            return numbers == [result_index[0] if result_index else 0]
+            return numbers == [result_index[0] if result_index else 0] and len(set(operand.users)) == 1
         return opcode in ELEMENTWISE
 
     def hint(self, user: Apply, operand: Node, numbers: list[int], result: Type | None, index: Index) -> bool | None:

@@ -174,8 +174,9 @@ class _Account:
     def _stored_temporaries(self, buffers: Sequence[Buffer], heap: int, tables: int) -> int:
         """What libtpu reports as temporaries: its allocation, and once more what is lost to fragmentation in it.
 
-        Nothing if only tuples' tables and the scalar unit's numbers are in it. Of values that share a buffer because
-        they must, only the first counts as live (xla/service/buffer_assignment.cc, ComputePeakMemoryLogicalBuffers).
+        Nothing if only tuples' tables and the scalar unit's numbers are in it. Of values that take turns in a buffer
+        because they must, only the first counts as live (xla/service/buffer_assignment.cc,
+        ComputePeakMemoryLogicalBuffers).
         """
         if all(self._is_scalar(span.value) for buffer in buffers for span in buffer.spans):
             return 0
@@ -193,8 +194,14 @@ def _space_of(buffer: Buffer, values: ValueTable) -> int:
 
 
 def _own_spans(buffer: Buffer) -> list[Span]:
-    """The spans of a buffer's first value and of those that overwrote it at its last read."""
-    return [span for number, span in enumerate(buffer.spans) if number == 0 or span.value in buffer.reusing]
+    """The spans of values that find the buffer empty, and of those that overwrite an operand by choice."""
+    last = -1
+    spans: list[Span] = []
+    for span in buffer.spans:
+        if span.start > last or span.value in buffer.reusing:
+            spans.append(span)
+        last = max(last, span.end)
+    return spans
 
 
 def _keep_tables(values: ValueTable, buffers: Iterable[Buffer]) -> dict[int, int]:

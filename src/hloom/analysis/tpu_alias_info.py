@@ -38,6 +38,8 @@ class TpuAliasInfo(AliasInfo):
         listed = self._listed[user]
         if listed is None:
             return None
+        if user.opcode == "sort" and len(set(operand.users)) > 1:
+            return False
         position = len(user.operands) + _leaf_number(user.type, index)
         return any((number, position) in listed for number in numbers)
 
