@@ -145,8 +145,8 @@ class _Account:
         reuse = reuse_shared_operands if is_preset else reuse_operands
         allocation = assign_buffers(values, [*output_buffers, *donors], free, self.model.temporary_opcodes, reuse)
         aliased = [leaf for number, index in donations.values() for leaf in leaves_at(values.parameters, number, index)]
-        place = height_in_time_order if self.model.is_tpu and not is_preset else height
-        heap = place(allocation.temporaries, len(values.steps), self.model.space(space).alignment)
+        packed = height_in_time_order if self.model.is_tpu and not is_preset else height
+        heap = packed(allocation.temporaries, len(values.steps), self.model.space(space).alignment)
         temporaries = heap
         if self.model.is_tpu and space == DEVICE_MEMORY:
             allocation.temporaries = [buffer for buffer in allocation.temporaries if id(buffer) not in tables]

@@ -42,7 +42,7 @@ class MemoryModel:
 
     A tuple's table has `pointer_bytes` for each element, rounded up to a multiple of `table_granule`. `alias_info` says
     which operands an instruction may overwrite; results of `temporary_opcodes` never share memory with a result of the
-    program. `is_tpu` says that temporaries are placed in time order, and that tables take room in the allocation but
+    program. `is_tpu` says that temporaries are placed in time order, and that tables take bytes in the allocation but
     never exist on the device.
     """
 

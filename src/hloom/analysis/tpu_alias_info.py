@@ -45,10 +45,10 @@ class TpuAliasInfo(AliasInfo):
 
 
 def _pairs(config: str) -> frozenset[tuple[int, int]] | None:
-    found = _LISTS.search(config)
-    if found is None:
+    match = _LISTS.search(config)
+    if match is None:
         return None
-    lists = ([int(number) for number in _NUMBER.findall(text)] for text in _INDICES.findall(found[1]))
+    lists = ([int(number) for number in _NUMBER.findall(text)] for text in _INDICES.findall(match[1]))
     return frozenset((one, other) for numbers in lists for one in numbers for other in numbers)
 
 

@@ -80,7 +80,7 @@ def command(
       hloom memory step.hlo
       hloom memory step.hlo --budget 80GiB
       hloom memory step.hlo --for h100 --budget 80GiB
-      hloom memory tpu_step.hlo --budget hbm=16GiB,vmem=128MiB
+      hloom memory step.hlo --budget hbm=16GiB,vmem=128MiB
       hloom memory step.hlo --schedule text -o timeline.svg
       hloom memory step.hlo --json | jq '.at_peak[0]'
     """
