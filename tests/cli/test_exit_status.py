@@ -120,3 +120,24 @@ def test_the_answer_no(call: Call, tmp_path: Path, name: str):
     assert no.exit_code == NO, no.output
     yes = call(name, *accepted)
     assert yes.exit_code == YES, yes.output
+
+
+@pytest.mark.parametrize(
+    ("budget", "status", "words"),
+    [
+        ("hbm=1GiB,vmem=1GiB", 0, "VMEM: fits into 1.0 GiB"),
+        ("hbm=1GiB,vmem=1KiB", 1, "VMEM: does not fit"),
+        ("vmem=1GiB", 0, "VMEM: fits"),
+        ("cache=1GiB", 2, "no memory is called 'cache'"),
+        ("vmem=1,vmem=2", 2, "two budgets for one memory"),
+    ],
+)
+def test_a_budget_for_each_memory(call: Call, tmp_path: Path, budget: str, status: int, words: str):
+    path = tmp_path / "tpu.hlo"
+    path.write_text(
+        "HloModule m, is_scheduled=true\nENTRY e {\n x = f32[64,128]{1,0:T(8,128)} parameter(0)\n"
+        " s = f32[64,128]{1,0:T(8,128)S(1)} sine(x)\n ROOT c = f32[64,128]{1,0:T(8,128)} cosine(s)\n}\n"
+    )
+    result = call("memory", path, "--budget", budget)
+    assert result.exit_code == status
+    assert words in result.output + result.stderr
