@@ -47,7 +47,7 @@ class Figure:
 
 def main() -> None:
     """Print the figures of a directory of programs."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("directory", type=Path)
     parser.add_argument("--targets", default=",".join(TARGETS))
     parser.add_argument("--programs", default="")

@@ -68,6 +68,7 @@ def test_scalars_and_tables_of_a_tpu_take_whole_words():
     module = program("branches.v5e")
     pair = hloom.parse("ENTRY e { ROOT x = (s32[]{:T(128)}, s32[]{:T(128)}) parameter(0) }").entry.root
     assert stored_bytes(pair.type, model=memory_model(module)) == TPU_TABLE
+    assert pair.type is not None
     assert stored_bytes(next(pair.type.leaves()), model=memory_model(module)) == 512
 
 

@@ -129,7 +129,7 @@ def test_the_answer_no(call: Call, tmp_path: Path, name: str):
         ("hbm=1GiB,vmem=1KiB", 1, "VMEM: does not fit"),
         ("vmem=1GiB", 0, "VMEM: fits"),
         ("cache=1GiB", 2, "no memory is called 'cache'"),
-        ("vmem=1,vmem=2", 2, "two budgets for one memory"),
+        ("vmem=1B,vmem=2B", 2, "two budgets for one memory"),
     ],
 )
 def test_a_budget_for_each_memory(call: Call, tmp_path: Path, budget: str, status: int, words: str):

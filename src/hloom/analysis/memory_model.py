@@ -95,13 +95,19 @@ _TPU_SPACES = MappingProxyType(
         6: MemorySpace("SMEM", "smem", 512, 4096),
     }
 )
+_REMOTELY_WRITTEN = frozenset(
+    f"{opcode}{suffix}"
+    for opcode in ("all-gather", "all-to-all", "collective-permute")
+    for suffix in ("", "-start")
+)
+"""Collectives into whose results other chips write (BufferAssigner's `must_not_live_out`, as seen in assignments)."""
 TPU = MemoryModel(
     "tpu",
     _TPU_SPACES,
     TpuAliasInfo,
     pointer_bytes=4,
     table_granule=32,
-    temporary_opcodes=frozenset({"collective-permute-start"}),
+    temporary_opcodes=_REMOTELY_WRITTEN,
     is_tpu=True,
 )
 """v4, v5p and v6e."""
