@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from hloom.analysis import MemoryReport as MemoryReport
     from hloom.analysis import Roofline as Roofline
     from hloom.analysis import Summary as Summary
+    from hloom.analysis import Timeline as Timeline
     from hloom.analysis import cost as cost
     from hloom.analysis import inspect as inspect
     from hloom.analysis import roofline as roofline
+    from hloom.analysis import timeline as timeline
     from hloom.api.auto_shard import auto_shard as auto_shard
     from hloom.api.compile import compile as compile
     from hloom.api.differentiable import differentiable as differentiable
@@ -118,7 +120,17 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
-    "analysis": ("CostReport", "MemoryReport", "Roofline", "Summary", "cost", "inspect", "roofline"),
+    "analysis": (
+        "CostReport",
+        "MemoryReport",
+        "Roofline",
+        "Summary",
+        "Timeline",
+        "cost",
+        "inspect",
+        "roofline",
+        "timeline",
+    ),
     "api.auto_shard": ("auto_shard",),
     "api.compile": ("compile",),
     "api.differentiable": ("differentiable",),

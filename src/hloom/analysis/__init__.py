@@ -1,8 +1,9 @@
 """Analyses of a module: what it contains and costs. An analysis takes a module and returns a value without changing it.
 
 Rates of devices, such as an H100's memory bandwidth, are in `devices.toml`; the time of an instruction is in
-`roofline.py`, the price of a collective in `collective_cost.py`. `alias_info.py` says which results share an operand's
-buffer, `fusion.py` which instructions are assumed to be fused, `scopes.py` which scope an instruction is in.
+`roofline.py` (on TPUs in `tpu_time.py`), what overlaps in `timeline.py`, the price of a collective in
+`collective_cost.py`. `alias_info.py` says which results share an operand's buffer, `fusion.py` which instructions are
+assumed to be fused, `scopes.py` which scope an instruction is in.
 
 To add a line to the summary of a module, edit `summary.py`. To teach all analyses an opcode that calls computations or
 forwards values, add a row to `control_flow.py`. To cost an opcode, add a rule to its family's file in `rules/`; to cost
@@ -145,6 +146,8 @@ from hloom.analysis.summary import Summary as Summary
 from hloom.analysis.summary import Tensor as Tensor
 from hloom.analysis.summary import inspect as inspect
 from hloom.analysis.tables import Table as Table
+from hloom.analysis.timeline import Timeline as Timeline
+from hloom.analysis.timeline import timeline as timeline
 from hloom.analysis.trip_counts import derive_trip_count as derive_trip_count
 from hloom.analysis.trip_counts import find_trip_counts as find_trip_counts
 from hloom.analysis.trip_counts import loop_names as loop_names

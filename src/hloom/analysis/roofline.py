@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +20,7 @@ from hloom.analysis.matmul_time import Matmul, MatmulRates
 from hloom.analysis.size_note import qualifier, varieties
 from hloom.analysis.sizes import leaf_bytes
 from hloom.analysis.tables import Table
+from hloom.analysis.tpu_kernels import started_collective, tpu_kernels
 from hloom.ir import (
     Apply,
     Graph,
@@ -41,7 +42,8 @@ class Timing:
 
     `node` is the last instruction of the group that does work, `instructions` the size of the group, `times` how often
     it runs in a run of the module. Computing, moving data and communicating overlap: the longest one counts, plus the
-    launch. `kinds` are the kinds of varying sizes involved (`varieties`).
+    launch. `kinds` are the kinds of varying sizes involved (`varieties`). `unhidden` is what does not overlap after all
+    of computing and moving data; only the model of TPUs knows it.
     """
 
     node: Apply
@@ -54,11 +56,12 @@ class Timing:
     link: float
     launch: float
     kinds: frozenset[str] = frozenset()
+    unhidden: float = 0.0
 
     @property
     def seconds(self) -> float:
         """Seconds of one run."""
-        return max(self.compute, self.memory, self.link) + self.launch
+        return max(self.compute, self.memory, self.link) + self.unhidden + self.launch
 
     @property
     def total(self) -> float:
@@ -116,6 +119,8 @@ class Roofline(Displayed):
         self._fusion = FusionModel(self.is_fused)
         self._computing = ComputeTime(on, report.analysis(MATHEMATICAL))
         self._graphs: dict[Graph, list[KernelWork]] = {}
+        flops = report.analysis(MATHEMATICAL).own
+        self._tpu = tpu_kernels(report.module, on, lambda node: flops(node).flops) if self.is_fused else None
 
     def __repr__(self) -> str:
         note = self.report.omissions
@@ -164,7 +169,7 @@ class Roofline(Displayed):
             if timing.node.has_trait(Trait.COLLECTIVE):
                 continue
             limit = "compute" if timing.compute >= timing.memory else "memory"
-            seconds[limit] += max(timing.compute, timing.memory) * timing.times
+            seconds[limit] += (max(timing.compute, timing.memory) + timing.unhidden) * timing.times
             seconds["launch"] += timing.launch * timing.times
         return seconds
 
@@ -218,13 +223,25 @@ class Roofline(Displayed):
     def kernels(self, graph: Graph) -> list[KernelWork]:
         """The kernels of one run of a graph, last first."""
         if graph not in self._graphs:
-            made = [self._kernel(group) for group in self._fusion.groups(graph)]
+            made = [self._priced(group) for group in self._fusion.groups(graph)]
             self._graphs[graph] = [kernel for kernel in made if kernel is not None]
         return self._graphs[graph]
 
     def _timings_of(self, graph: Graph) -> Iterator[Timing]:
         """The timings of one run of a graph."""
         return (kernel.timing for kernel in self.kernels(graph))
+
+    def _priced(self, group: FusionGroup) -> KernelWork | None:
+        """A kernel with the times of the device's own model of instructions, if there is one."""
+        kernel = self._kernel(group)
+        if kernel is None or self._tpu is None:
+            return kernel
+        found = self._tpu.seconds(group.root)
+        if found is None:
+            return replace(kernel, timing=replace(kernel.timing, launch=self._tpu.launch(group.root)))
+        link = self.link_seconds(group.root)
+        named = {"compute": found.compute, "memory": found.memory, "link": link}
+        return replace(kernel, timing=replace(kernel.timing, **named, launch=found.launch, unhidden=found.unhidden))
 
     def _kernel(self, group: FusionGroup) -> KernelWork | None:
         root = group.root
@@ -236,7 +253,7 @@ class Roofline(Displayed):
         )
         moved = self._moved(group, parts[0][1])
         transfer = self._traffic.get(root)
-        link = self._link_seconds(root)
+        link = self.link_seconds(root)
         spent = Cost(flops, functions, max(0, sum(part.size for part in moved)))
         if spent == Cost() and not link:
             return None
@@ -290,8 +307,9 @@ class Roofline(Displayed):
         accessed = root_cost.bytes_accessed
         return whole if sum(part.size for part in whole) == accessed else [MovedBytes(root, None, accessed)]
 
-    def _link_seconds(self, node: Apply) -> float:
-        """Seconds of communication in one run of an instruction."""
+    def link_seconds(self, node: Apply) -> float:
+        """Seconds of communication in one run of an instruction, or of the collective that a fusion starts."""
+        node = started_collective(node) or node
         transfer = self._traffic.get(node)
         if transfer is None:
             return 0.0
@@ -351,5 +369,4 @@ def roofline(
 
 
 def _repeated(timing: Timing, times: int) -> Timing:
-    parts = (timing.cost, timing.comm_bytes, timing.compute, timing.memory, timing.link, timing.launch)
-    return Timing(timing.node, timing.instructions, times, *parts, timing.kinds)
+    return replace(timing, times=times)

@@ -1,0 +1,169 @@
+"""The time of an instruction of an optimised TPU program, whose operands pass through VMEM in windows.
+
+    latency + load -> compute -> store                           one window
+    windows x longer of (latency + move, compute) + the shorter  several, with the next one fetched meanwhile
+
+The parameters of each device stand in `tpus.toml`, in cycles of its clock. `scripts/calibrate_tpus.py` fits them to the
+cycles that the TPU compiler estimates for instructions of many programs; the model itself never reads these cycles.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from hloom.analysis.tpu_work import MatrixWork, TpuWork
+from hloom.ir import Apply, TensorType
+
+OWN_FILE = Path(__file__).with_name("tpus.toml")
+LIKE = {
+    "logistic": "exponential",
+    "exponential-minus-one": "exponential",
+    "log-plus-one": "log",
+    "cosine": "sine",
+    "tan": "sine",
+    "remainder": "divide",
+    "atan2": "erf",
+    "cbrt": "power",
+}
+"""Classes of operations without a rate of their own, and the class whose rate they take."""
+OTHER = "other"
+"""The class of operations that have neither."""
+FREE_CALLS = frozenset(("AllocateBuffer", "AssumeGatherIndicesInBound", "ConcatBitcast"))
+"""Custom calls of the TPU compiler that only name memory."""
+NARROW_BITS = 8
+"""Products of elements this narrow run at a rate of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class TpuParameters:
+    """How fast a TPU core computes and moves: cycles, bytes per cycle, and cycles per f32 vector register.
+
+    `clock` is in cycles per second, `array` the rows and columns of the systolic array.
+
+    Moving: `hbm` and `vmem` are bytes per cycle, `latency` the cycles until the first window's data arrive, `window`
+    those that each window costs besides, `shuffle` those of a window that is transposed within VMEM, `splat` those to
+    fill a register.
+
+    Products: `row_rate` is rows per cycle through a tile, `tile_load` the cycles to load one, `least_rows` the fewest
+    rows that count, `drain` the cycles for a register of results, `start` and `hbm_start` those before a product whose
+    operands stand in VMEM or in HBM, `step` those for each window; `narrow` multiplies a product of 8-bit elements.
+    What a fusion computes beside its product counts `beside` of its cycles, and `packed_beside` for packing.
+
+    `overlap` is the share of the shorter of moving and computing that is not hidden. `registers` are the cycles of each
+    class of vector operation for one register.
+    """
+
+    clock: float
+    array: int
+    hbm: float
+    vmem: float
+    latency: float
+    window: float
+    shuffle: float
+    splat: float
+    row_rate: float
+    tile_load: float
+    least_rows: float
+    drain: float
+    start: float
+    hbm_start: float
+    step: float
+    narrow: float
+    beside: float
+    packed_beside: float
+    overlap: float
+    registers: Mapping[str, float]
+
+    def register_cycles(self, name: str) -> float:
+        """Cycles of a class of operations for one register."""
+        known = self.registers
+        return known.get(LIKE.get(name, name), known[OTHER])
+
+
+class TpuCycles(NamedTuple):
+    """Cycles of one run: computing, moving data, what passes before and between, and all together."""
+
+    compute: float
+    memory: float
+    fixed: float
+    total: float
+
+
+@lru_cache(1)
+def tpu_parameters() -> Mapping[str, TpuParameters]:
+    """The parameters of the TPUs that hloom knows, by the device's name."""
+    tables = tomllib.loads(OWN_FILE.read_text())
+    return {name: TpuParameters(**table) for name, table in tables.items()}
+
+
+def tpu_cycles(node: Apply, work: TpuWork, on: TpuParameters) -> TpuCycles:
+    """The cycles of one run of an instruction that does this work."""
+    moving = work.moved / on.hbm
+    if work.products or "reduce-window" in work.registers:
+        return _product_cycles(work, moving, on)
+    windows = work.windows
+    if "relayout" in work.registers:
+        moving = on.register_cycles("relayout") * work.registers["relayout"] if work.moved else 0.0
+        fixed = on.latency if work.moved else on.shuffle
+        return TpuCycles(0.0, moving, windows * fixed, moving + windows * fixed)
+    is_packed = "packed" in work.registers
+    if not work.moved and not is_packed and node.opcode in ("broadcast", "copy", "iota"):
+        filling = on.splat * work.registers.get("single", 0.0)
+        return TpuCycles(filling, 0.0, windows * on.window, filling + windows * on.window)
+    compute = _vector_cycles(work, on) + on.register_cycles("packed") * work.registers.get("packed", 0.0)
+    compute += work.local / on.vmem
+    if not work.moved and not is_packed and not work.has_operands:
+        return TpuCycles(compute, 0.0, windows * on.window, compute + windows * on.window)
+    fetch, busy = on.latency + moving / windows, compute / windows
+    total = windows * (max(fetch, busy) + on.window) + min(fetch, busy)
+    return TpuCycles(compute, moving, windows * (on.latency + on.window), total)
+
+
+def scalar_cycles(on: TpuParameters) -> float:
+    """Cycles of an instruction that computes scalars: the compiler estimates none, a window's overhead is assumed."""
+    return on.window
+
+
+def is_scalar(node: Apply) -> bool:
+    """Whether an instruction computes a scalar from scalars."""
+    kinds = (node.type, *(operand.type for operand in node.operands))
+    return all(isinstance(kind, TensorType) and not kind.dims for kind in kinds)
+
+
+def _vector_cycles(work: TpuWork, on: TpuParameters) -> float:
+    apart = ("packed", "reduce-window")
+    return sum(on.register_cycles(name) * count for name, count in work.registers.items() if name not in apart)
+
+
+def _product_cycles(work: TpuWork, moving: float, on: TpuParameters) -> TpuCycles:
+    """Products, and sliding windows, which the compiler emits alike; vector operations run beside them in part."""
+    windows = work.windows
+    matrix = on.register_cycles("reduce-window") * work.registers.get("reduce-window", 0.0)
+    matrix += sum(_matrix_cycles(product, on) for product in work.products)
+    beside = on.beside * _vector_cycles(work, on) + on.packed_beside * work.registers.get("packed", 0.0)
+    beside += on.drain * sum(product.results for product in work.products)
+    compute = math.hypot(matrix, beside)
+    longer, shorter = max(moving, compute), min(moving, compute) / windows
+    fixed = (on.hbm_start if work.moved else on.start) + windows * on.step
+    return TpuCycles(compute, moving, fixed, longer + on.overlap * shorter + fixed)
+
+
+def _matrix_cycles(product: MatrixWork, on: TpuParameters) -> float:
+    """Cycles of a product, by the cheapest choice of the factor that stays in the array."""
+    rows, contracted, columns = (max(1.0, size) for size in (product.rows, product.contracted, product.columns))
+    choices = ((rows, contracted, columns), (contracted, rows, columns), (columns, contracted, rows))
+    cycles = min(_tile_cycles(*choice, on) for choice in choices)
+    return cycles * (on.narrow if product.element_bits <= NARROW_BITS else 1.0)
+
+
+def _tile_cycles(rows: float, height: float, width: float, on: TpuParameters) -> float:
+    """Cycles of streaming rows through the tiles of a factor, whose edges count as far as they are filled."""
+    down, across = height / on.array, width / on.array
+    streamed = max(1.0, down) * max(1.0, across) * max(rows, on.least_rows) / on.row_rate
+    return streamed + down * across * on.tile_load
