@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import least_squares
-from scipy.stats import spearmanr
+from scipy.stats import rankdata
 
 import hloom
 from hloom.analysis.cost import cost
@@ -36,10 +36,23 @@ FACTS = {
 }
 """Where the fit starts: the clock and the array (TPU book; v6e: its rate of bf16 over two arrays of 256 x 256), the
 rate of bf16 over 2 x array x array x clock, the bandwidth over the clock."""
-START = dict(
-    vmem=8000.0, latency=2000.0, window=16.0, shuffle=100.0, splat=0.25, tile_load=16.0, least_rows=128.0, drain=4.0,
-    start=500.0, hbm_start=2000.0, step=100.0, narrow=0.6, beside=0.5, packed_beside=1.0, overlap=0.3,
-)  # fmt: skip
+START = {
+    "vmem": 8000.0,
+    "latency": 2000.0,
+    "window": 16.0,
+    "shuffle": 100.0,
+    "splat": 0.25,
+    "tile_load": 16.0,
+    "least_rows": 128.0,
+    "drain": 4.0,
+    "start": 500.0,
+    "hbm_start": 2000.0,
+    "step": 100.0,
+    "narrow": 0.6,
+    "beside": 0.5,
+    "packed_beside": 1.0,
+    "overlap": 0.3,
+}
 REGISTERS = {
     "arithmetic": 0.3,
     "compare": 0.25,
@@ -180,7 +193,10 @@ def _print_table(rows: Sequence[Row], on: TpuParameters) -> None:
 
 
 def _spearman(found: np.ndarray, wanted: np.ndarray) -> float:
-    return float(spearmanr(found, wanted)[0]) if len(found) > 2 else math.nan
+    if len(found) < 3:
+        return math.nan
+    ranks = [rankdata(values) for values in (found, wanted)]
+    return float(np.corrcoef(ranks)[0, 1])
 
 
 if __name__ == "__main__":

@@ -146,6 +146,8 @@ from hloom.analysis.summary import Summary as Summary
 from hloom.analysis.summary import Tensor as Tensor
 from hloom.analysis.summary import inspect as inspect
 from hloom.analysis.tables import Table as Table
+from hloom.analysis.timeline import Hint as Hint
+from hloom.analysis.timeline import StreamEvent as StreamEvent
 from hloom.analysis.timeline import Timeline as Timeline
 from hloom.analysis.timeline import timeline as timeline
 from hloom.analysis.trip_counts import derive_trip_count as derive_trip_count

@@ -15,6 +15,7 @@ from rich.text import Text
 from hloom.analysis import BY, DEFAULT_DEVICE, Device, Roofline, Timing, devices, qualifier, roofline
 from hloom.analysis import Table as Rows
 from hloom.analysis import device as device_of
+from hloom.analysis import timeline as timeline_of
 from hloom.cli.input import note_whole_program, progress, read_program
 from hloom.cli.options import (
     ModuleSource,
@@ -32,19 +33,23 @@ from hloom.cli.options import (
     trips_option,
     unknown_trips_option,
 )
-from hloom.cli.output import write_text
+from hloom.cli.output import write_json, write_text
 from hloom.cli.plots.roofline import COLUMNS, MARGIN_LEFT, characters, plotted, svg
 from hloom.cli.profile_tables import measured_tables
 from hloom.cli.tables import add_rest, new_table, shown_width, write_report
 from hloom.cli.target import for_target
+from hloom.cli.timeline_tables import timeline_tables
 from hloom.formats.hlo import STDIN
-from hloom.inspection.profile import measurement
+from hloom.inspection.profile import measurement, perfetto, timeline_speedscope
+from hloom.ir import Module
 from hloom.text import byte_text, percent_text, time_text
 
 MOST_LINES = 20
 """How many instructions or groups are shown, unless told otherwise."""
 OTHER_PICTURES = frozenset((".gif", ".jpeg", ".jpg", ".pdf", ".png"))
 """Suffixes that ask for a picture that is not made."""
+TRACES = {".perfetto.json": perfetto, ".speedscope.json": timeline_speedscope}
+"""The suffixes of files that a timeline is written to, and what writes them."""
 ESTIMATE = "An estimate: assumes peak rates, no overlap, and a simple model of fusion."
 FUSED = "An estimate: assumes peak rates and no overlap; fusions are the compiler's."
 
@@ -64,6 +69,12 @@ class _Roofline(click.Command):
 @click.command("roofline", cls=_Roofline)
 @file_argument
 @click.option("--list", "is_list", is_flag=True, help="List the known devices and exit; needs no FILE.")
+@click.option(
+    "--timeline",
+    "is_timeline",
+    is_flag=True,
+    help="Lay the schedule out on streams (computing, copies, links): what overlaps, and what is waited for.",
+)
 @traced_device_option()
 @target_option()
 @devices_option()
@@ -74,10 +85,11 @@ class _Roofline(click.Command):
 @unknown_trips_option()
 @profile_option()
 @json_option("Write JSON: the time, what limits it, and every instruction.")
-@output_option("Write to file OUT; with the suffix .svg, the roofline plot.")
+@output_option("Write to file OUT: .svg is the plot; with --timeline, .perfetto.json and .speedscope.json are traces.")
 def command(
     source: ModuleSource,
     is_list: bool,
+    is_timeline: bool,
     device: str | None,
     target: str | None,
     listed: Path | None,
@@ -97,12 +109,16 @@ def command(
     Devices come with hloom (see --list), from --devices, or from files named in HLOOM_DEVICES; `hloom calibrate` writes
     one for this machine.
 
+    With --timeline, the instructions run in the order of the schedule, and asynchronous copies and collectives overlap
+    with what stands between their start and their end.
+
     \b
     Examples:
       hloom roofline step.hlo --device h100
       hloom roofline step.hlo --device tpu-v5e --by scope --depth 3
       hloom roofline step.hlo --for v5e
       hloom roofline step.hlo --device h100 -o step.svg
+      hloom roofline step.hlo --device tpu-v5e --timeline -o step.perfetto.json
       hloom roofline step.hlo --devices mine.toml --device cpu --json
       hloom roofline step.hlo --device h100 --profile trace/
     """
@@ -113,6 +129,7 @@ def command(
         return
     if output is not None and output.suffix.lower() in OTHER_PICTURES and not json_output:
         raise click.BadParameter(f"'{output}' must end in .svg to hold the plot", param_hint="-o")
+    _check_timeline(is_timeline, by, profile, output, json_output)
     check_usage((target and profile is not None, "--for compiles anew, and --profile is of a module that ran"))
     made = for_target(read_program(source.beside(profile)), target)
     device = device or made.device
@@ -120,8 +137,11 @@ def command(
     program = made.module
     if made.compiled is None:
         note_whole_program(program)
+    counts: dict[str, Any] = {"trip_counts": trips, "unknown_trips": unknown_trips}
+    if is_timeline:
+        _write_timeline(program, named or device_of(DEFAULT_DEVICE, listed), counts, top, json_output, output)
+        return
     with progress("estimating"):
-        counts = {"trip_counts": trips, "unknown_trips": unknown_trips}
         measured = None if profile is None else measurement(program, profile, named, **counts)
         chosen = named or (device_of(DEFAULT_DEVICE, listed) if measured is None else measured.device)
         report = roofline(program, chosen, **counts)
@@ -141,6 +161,38 @@ def command(
         return {**report.to_json(), **profiled, **made.to_json()}
 
     write_report(record, shown, json_output, output)
+
+
+def _check_timeline(
+    is_timeline: bool, by: str | None, profile: Path | None, output: Path | None, json_output: bool
+) -> None:
+    """Raise click's errors for options that do not go together."""
+    is_trace = output is not None and _trace_suffix(output) is not None and not json_output
+    if is_trace and not is_timeline:
+        raise click.UsageError(f"'{output}' is a file of a timeline: add --timeline")
+    if not is_timeline:
+        return
+    for option, value in (("--by", by), ("--profile", profile)):
+        if value is not None:
+            raise click.UsageError(f"--timeline does not go with {option}")
+    if output is not None and output.suffix.lower() == ".svg" and not json_output:
+        raise click.BadParameter(f"a timeline is written to {' or '.join(TRACES)}, not to .svg", param_hint="-o")
+
+
+def _trace_suffix(output: Path) -> str | None:
+    return next((suffix for suffix in TRACES if output.name.endswith(suffix)), None)
+
+
+def _write_timeline(
+    program: Module, on: Device, counts: dict[str, Any], top: int, json_output: bool, output: Path | None
+) -> None:
+    with progress("estimating"):
+        laid_out = timeline_of(program, on, **counts)
+    suffix = None if output is None or json_output else _trace_suffix(output)
+    if suffix is not None:
+        write_json(TRACES[suffix](laid_out), output)
+        return
+    write_report(laid_out.to_json, timeline_tables(laid_out, top), json_output, output)
 
 
 def tables(report: Roofline, groups: Rows | None, top: int = MOST_LINES) -> Iterator[RenderableType]:

@@ -26,6 +26,8 @@ from hloom.inspection.profile.pass_timeline import pass_timeline as pass_timelin
 from hloom.inspection.profile.program_match import match_program as match_program
 from hloom.inspection.profile.state_figures import StateFigures as StateFigures
 from hloom.inspection.profile.state_figures import figures_of as figures_of
+from hloom.inspection.profile.timeline_files import perfetto as perfetto
+from hloom.inspection.profile.timeline_files import timeline_speedscope as timeline_speedscope
 from hloom.inspection.profile.trace import OpEvent as OpEvent
 from hloom.inspection.profile.trace import ProfilerTrace as ProfilerTrace
 from hloom.inspection.profile.trace import read_trace as read_trace
