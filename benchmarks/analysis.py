@@ -9,7 +9,7 @@ from benchmarks import peers
 from benchmarks.clock import Job, Times, take_turns
 from benchmarks.figures import AtMost, Figure, growth, milliseconds, times_the_time
 from benchmarks.programs import Plan, Program, called, training_step, unrolled
-from hloom.analysis import cost, roofline
+from hloom.analysis import cost, roofline, timeline
 from hloom.formats.hlo import parse
 from hloom.ir import Apply, Module, infer_type
 from hloom.targets.cpu import memory
@@ -67,6 +67,11 @@ def _count(module: Module) -> object:
     return report.total, report.total_once, report.mathematical, report.minimum, report.loops, report.by("opcode")
 
 
+def _lay_out(module: Module) -> object:
+    laid_out = timeline(module, DEVICE)
+    return laid_out.seconds, laid_out.critical_path(), laid_out.gaps(), laid_out.hints()
+
+
 def _estimate(module: Module) -> object:
     roofline_report = roofline(module, DEVICE)
     return roofline_report.seconds, roofline_report.by("opcode")
@@ -81,6 +86,7 @@ _ANALYSES: dict[str, Callable[[Module], object]] = {
     "cost": _count,
     "memory": _schedule,
     "roofline": _estimate,
+    "timeline": _lay_out,
 }
 
 

@@ -4,7 +4,8 @@
 
 The files are optimised HLO texts compiled for that TPU: their instructions carry `estimated_cycles`. Prints, for every
 held-out program, the rank correlation of instruction times and the ratio of totals, ours over the compiler's, and the
-instructions with the largest errors. With -o the device's table in that file is replaced.
+instructions with the largest errors. Without FILE nothing is fitted, and the held-out programs are compared with the
+parameters that hloom has. With -o the device's table in that file is replaced.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ from scipy.stats import rankdata
 import hloom
 from hloom.analysis.cost import cost
 from hloom.analysis.cost_analysis import MATHEMATICAL
-from hloom.analysis.tpu_time import OWN_FILE, TpuParameters, tpu_cycles
+from hloom.analysis.tpu_time import OWN_FILE, TpuParameters, tpu_cycles, tpu_parameters
 from hloom.analysis.tpu_work import TpuWork, compiler_cycles, tpu_work
 from hloom.ir import Apply
 
 FACTS = {
-    "tpu-v5e": {"clock": 1.5e9, "array": 128, "row_rate": 4.0, "hbm": 546.0},
-    "tpu-v5p": {"clock": 1.75e9, "array": 128, "row_rate": 8.0, "hbm": 1580.0},
-    "tpu-v6e": {"clock": 1.75e9, "array": 256, "row_rate": 4.0, "hbm": 936.0},
+    "tpu-v5e": {"clock": 1.5e9, "array": 128, "cores": 1, "row_rate": 4.0, "hbm": 546.0},
+    "tpu-v5p": {"clock": 1.75e9, "array": 128, "cores": 2, "row_rate": 4.0, "hbm": 1580.0},
+    "tpu-v6e": {"clock": 1.75e9, "array": 256, "cores": 1, "row_rate": 4.0, "hbm": 936.0},
 }
 """Where the fit starts: the clock and the array (TPU book; v6e: its rate of bf16 over two arrays of 256 x 256), the
-rate of bf16 over 2 x array x array x clock, the bandwidth over the clock."""
+cores, the rate of bf16 over 2 x array x array x cores x clock, the bandwidth over the clock."""
 START = {
     "vmem": 8000.0,
     "latency": 2000.0,
@@ -74,7 +75,7 @@ REGISTERS = {
     "erf": 5.0,
     "other": 2.0,
 }
-LONGER = 0.25
+LONGER = 0.15
 """An instruction counts by this power of its cycles: long ones decide a program's time."""
 PULL = 0.03
 """How strongly parameters that few programs decide are held where the fit starts: errors per e-fold."""
@@ -97,18 +98,19 @@ def main() -> None:
     device = options.device
     rows = [row for path in options.files for row in rows_of(path)]
     held = [row for path in options.held_out for row in rows_of(path)]
-    parameters = fit(device, rows)
+    parameters = fit(device, rows) if rows else tpu_parameters()[device]
     table = _toml(device, parameters)
-    print(table)
+    if rows:
+        print(table)
     _print_table(held or rows, parameters)
-    if options.output:
+    if options.output and rows:
         _replace(options.output, device, table)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("device", choices=FACTS)
-    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--held-out", nargs="*", default=[], type=Path)
     parser.add_argument("-o", "--output", type=Path, help=f"file whose table is replaced, such as {OWN_FILE.name}")
     return parser.parse_args()
@@ -133,13 +135,14 @@ def fit(device: str, rows: Sequence[Row]) -> TpuParameters:
     names, classes = list(fitted), list(REGISTERS)
     start = np.log([*fitted.values(), *REGISTERS.values()])
     wanted = np.log([row.cycles for row in rows])
-    weights = np.clip(np.exp(LONGER * (wanted - np.median(wanted))), 0.5, 3.0)
+    weights = np.clip(np.exp(LONGER * (wanted - np.median(wanted))), 0.5, 2.0)
 
     def parameters(logarithms: np.ndarray) -> TpuParameters:
         values = [float(value) for value in np.exp(logarithms)]
         registers = dict(zip(classes, values[len(names) :], strict=True))
         plain = dict(zip(names, values, strict=False))
-        return TpuParameters(clock=facts["clock"], array=int(facts["array"]), registers=registers, **plain)
+        fixed = {"clock": facts["clock"], "array": int(facts["array"]), "cores": int(facts["cores"])}
+        return TpuParameters(**fixed, registers=registers, **plain)
 
     def errors(logarithms: np.ndarray) -> np.ndarray:
         found = np.log(cycles_of(rows, parameters(logarithms))) - wanted

@@ -148,3 +148,35 @@ def test_a_count_below_zero_is_not_plotted(call: Call, tmp_path: Path):
         ROOT r = f32[800] reduce-scatter(x), dimensions={0}, replica_groups={{0,1}}, to_apply=a }"""
     )
     assert call("roofline", path).exit_code == 0
+
+
+def test_the_timeline_as_tables_and_json(call: Call, step: Path):
+    output = call("roofline", step, "--device", "h100", "--timeline").output
+    for words in ("step (estimate)", "critical path", "the module is not scheduled", "streams do not slow"):
+        assert words in output
+    record = json.loads(call("roofline", step, "--device", "h100", "--timeline", "--json").stdout)
+    seconds = json.loads(call("roofline", step, "--device", "h100", "--json").stdout)["seconds"]
+    assert record["serial_seconds"] == pytest.approx(seconds)
+    assert [stream["name"] for stream in record["streams"]] == ["compute"]
+
+
+@pytest.mark.parametrize(("suffix", "key"), [("perfetto", "traceEvents"), ("speedscope", "profiles")])
+def test_the_timeline_as_a_trace(call: Call, step: Path, tmp_path: Path, suffix: str, key: str):
+    output = tmp_path / f"step.{suffix}.json"
+    call("roofline", step, "--timeline", "-o", output)
+    assert json.loads(output.read_text())[key]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--timeline", "--by", "scope"), "--timeline does not go with --by"),
+        (("--timeline", "--profile", "trace"), "--timeline does not go with --profile"),
+        (("--timeline", "-o", "step.svg"), "a timeline is written to .perfetto.json or .speedscope.json, not to .svg"),
+        (("-o", "step.perfetto.json"), "add --timeline"),
+    ],
+)
+def test_options_that_a_timeline_does_not_take(call: Call, step: Path, arguments: tuple[str, ...], message: str):
+    result = call("roofline", step, *arguments)
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())

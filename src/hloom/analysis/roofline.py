@@ -115,7 +115,7 @@ class Roofline(Displayed):
     def __init__(self, report: CostReport, on: Device) -> None:
         self.report = report
         self.device = on
-        self.is_fused = has_fusions(report.module)
+        self.is_fused = has_fusions(report.module) or report.module.is_scheduled
         self._fusion = FusionModel(self.is_fused)
         self._computing = ComputeTime(on, report.analysis(MATHEMATICAL))
         self._graphs: dict[Graph, list[KernelWork]] = {}

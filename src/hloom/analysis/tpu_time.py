@@ -44,7 +44,8 @@ NARROW_BITS = 8
 class TpuParameters:
     """How fast a TPU core computes and moves: cycles, bytes per cycle, and cycles per f32 vector register.
 
-    `clock` is in cycles per second, `array` the rows and columns of the systolic array.
+    `clock` is in cycles per second, `array` the rows and columns of the systolic array, `cores` how many cores share
+    the windows of an instruction and the bandwidth of HBM; other rates are a core's.
 
     Moving: `hbm` and `vmem` are bytes per cycle, `latency` the cycles until the first window's data arrive, `window`
     those that each window costs besides, `shuffle` those of a window that is transposed within VMEM, `splat` those to
@@ -61,6 +62,7 @@ class TpuParameters:
 
     clock: float
     array: int
+    cores: int
     hbm: float
     vmem: float
     latency: float
@@ -79,6 +81,10 @@ class TpuParameters:
     packed_beside: float
     overlap: float
     registers: Mapping[str, float]
+
+    def rounds(self, windows: int) -> int:
+        """How many windows the core that computes most of an instruction's windows has."""
+        return -(-windows // self.cores)
 
     def register_cycles(self, name: str) -> float:
         """Cycles of a class of operations for one register."""
@@ -107,7 +113,7 @@ def tpu_cycles(node: Apply, work: TpuWork, on: TpuParameters) -> TpuCycles:
     moving = work.moved / on.hbm
     if work.products or "reduce-window" in work.registers:
         return _product_cycles(work, moving, on)
-    windows = work.windows
+    windows = on.rounds(work.windows)
     if "relayout" in work.registers:
         moving = on.register_cycles("relayout") * work.registers["relayout"] if work.moved else 0.0
         fixed = on.latency if work.moved else on.shuffle
@@ -117,7 +123,7 @@ def tpu_cycles(node: Apply, work: TpuWork, on: TpuParameters) -> TpuCycles:
         filling = on.splat * work.registers.get("single", 0.0)
         return TpuCycles(filling, 0.0, windows * on.window, filling + windows * on.window)
     compute = _vector_cycles(work, on) + on.register_cycles("packed") * work.registers.get("packed", 0.0)
-    compute += work.local / on.vmem
+    compute = (compute + work.local / on.vmem) * windows / work.windows
     if not work.moved and not is_packed and not work.has_operands:
         return TpuCycles(compute, 0.0, windows * on.window, compute + windows * on.window)
     fetch, busy = on.latency + moving / windows, compute / windows
@@ -143,12 +149,12 @@ def _vector_cycles(work: TpuWork, on: TpuParameters) -> float:
 
 def _product_cycles(work: TpuWork, moving: float, on: TpuParameters) -> TpuCycles:
     """Products, and sliding windows, which the compiler emits alike; vector operations run beside them in part."""
-    windows = work.windows
+    windows = on.rounds(work.windows)
     matrix = on.register_cycles("reduce-window") * work.registers.get("reduce-window", 0.0)
     matrix += sum(_matrix_cycles(product, on) for product in work.products)
     beside = on.beside * _vector_cycles(work, on) + on.packed_beside * work.registers.get("packed", 0.0)
     beside += on.drain * sum(product.results for product in work.products)
-    compute = math.hypot(matrix, beside)
+    compute = math.hypot(matrix, beside) * windows / work.windows
     longer, shorter = max(moving, compute), min(moving, compute) / windows
     fixed = (on.hbm_start if work.moved else on.start) + windows * on.step
     return TpuCycles(compute, moving, fixed, longer + on.overlap * shorter + fixed)

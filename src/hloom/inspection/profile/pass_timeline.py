@@ -1,4 +1,5 @@
-"""A module's history through XLA's passes: the figures after each, what each changed, and differences between any two."""
+"""A module's history through XLA's passes: the figures after each, what each changed, and differences between any two.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,134 @@
+"""Instruction times on TPUs: what an instruction does (`tpu_work`), and its cycles (`tpu_time`, `tpu_kernels`)."""
+
+from __future__ import annotations
+
+import pytest
+
+import hloom
+from hloom.analysis import roofline
+from hloom.analysis.tpu_kernels import async_collective, tpu_kernels
+from hloom.analysis.tpu_time import tpu_cycles, tpu_parameters
+from hloom.analysis.tpu_work import MOST_WINDOWS, compiler_cycles, registers_of, tpu_work, window_count
+from hloom.ir import Apply
+
+TILES = "{1,0:T(8,128)}"
+LOCAL = "{1,0:T(8,128)S(1)}"
+V6E = tpu_parameters()["tpu-v6e"]
+
+
+def entry(*lines: str, before: str = "") -> hloom.Module:
+    return hloom.parse(f"HloModule m, is_scheduled=true\n{before}\nENTRY e {{\n" + "\n".join(lines) + "\n}")
+
+
+def root(module: hloom.Module) -> Apply:
+    node = module.entry.root
+    assert isinstance(node, Apply)
+    return node
+
+
+def work_of(module: hloom.Module):
+    return tpu_work(root(module), lambda node: 2 * 1024**3)
+
+
+def test_bytes_are_counted_in_whole_tiles_by_memory():
+    work = work_of(entry(f"x = f32[9,100]{TILES} parameter(0)", f"ROOT y = f32[9,100]{LOCAL} negate(x)"))
+    assert (work.loaded, work.stored, work.local) == (16 * 128 * 4, 0, 16 * 128 * 4)
+    assert dict(work.registers) == {"single": 2}
+
+
+def test_an_operand_that_is_only_sliced_counts_what_is_read():
+    fused = f"""f {{
+  p = f32[4096,1024]{TILES} parameter(0)
+  s = f32[8,1024]{TILES} slice(p), slice={{[0:8], [0:1024]}}
+  ROOT n = f32[8,1024]{TILES} multiply(s, s)
+}}"""
+    module = entry(
+        f"x = f32[4096,1024]{TILES} parameter(0)",
+        f"ROOT y = f32[8,1024]{TILES} fusion(x), kind=kLoop, calls=f",
+        before=fused,
+    )
+    work = work_of(module)
+    assert (work.loaded, work.stored) == (8 * 1024 * 4, 8 * 1024 * 4)
+    assert dict(work.registers) == {"move": 8, "arithmetic": 8}
+
+
+def test_windows_and_cycles_are_those_of_the_configuration():
+    config = '{"window_config":{"estimated_cycles":"1234","iteration_bounds":["2","3","1"]}}'
+    module = entry(
+        f"x = f32[8,128]{TILES} parameter(0)", f"ROOT y = f32[8,128]{TILES} negate(x), backend_config={config}"
+    )
+    assert window_count(root(module)) == 6
+    assert compiler_cycles(root(module)) == 1234
+
+
+def test_hostile_configurations_are_bounded():
+    bounds = ",".join(['"999999999999999999"'] * 16)
+    module = entry(
+        f"x = f32[8,128]{TILES} parameter(0)",
+        f'ROOT y = f32[8,128]{TILES} negate(x), backend_config={{"window_config":{{"iteration_bounds":[{bounds}]}}}}',
+    )
+    assert window_count(root(module)) == MOST_WINDOWS
+    assert roofline(module, "tpu-v5e").seconds > 0
+
+
+def test_the_model_does_not_read_the_compilers_cycles():
+    lines = [f"x = f32[8,128]{TILES} parameter(0)", f"ROOT y = f32[8,128]{TILES} negate(x)"]
+    config = ', backend_config={"window_config":{"estimated_cycles":"999999999","iteration_bounds":["1"]}}'
+    plain, configured = entry(*lines), entry(lines[0], lines[1] + config)
+    assert roofline(plain, "tpu-v6e").seconds == roofline(configured, "tpu-v6e").seconds
+
+
+def test_a_small_operation_takes_about_a_microsecond():
+    for device in tpu_parameters():
+        module = entry(f"x = f32[8,128]{TILES} parameter(0)", f"ROOT y = f32[8,128]{TILES} negate(x)")
+        assert roofline(module, device).seconds == pytest.approx(1.2e-6, rel=0.15)
+
+
+def test_one_window_loads_computes_and_stores_and_several_overlap():
+    lines = [f"x = f32[1024,1024]{TILES} parameter(0)", f"ROOT y = f32[1024,1024]{TILES} negate(x)"]
+    config = ', backend_config={{"window_config":{{"iteration_bounds":["{}"]}}}}'
+    one, four = (entry(lines[0], lines[1] + config.format(count)) for count in (1, 4))
+    single, several = (tpu_cycles(root(module), work_of(module), V6E) for module in (one, four))
+    assert single.total == pytest.approx(single.compute + single.memory + V6E.latency + V6E.window)
+    assert several.total == pytest.approx(4 * (V6E.latency + several.memory / 4 + V6E.window) + several.compute / 4)
+
+
+def test_a_product_takes_its_tiles_and_8_bit_ones_fewer_cycles():
+    def cycles(kind: str) -> float:
+        module = entry(
+            f"x = {kind}[1024,1024]{LOCAL} parameter(0)",
+            f"ROOT d = f32[1024,1024]{LOCAL} convolution(x, x), dim_labels=bf_io->bf",
+        )
+        return tpu_cycles(root(module), work_of(module), V6E).total
+
+    peak = 1024**3 / 256 / 256 / 4  # cycles at the peak rate, four rows at a time
+    assert peak < cycles("bf16") < 1.6 * peak
+    assert cycles("s8") < cycles("bf16")
+
+
+def test_registers_are_of_32_bits_and_padded():
+    module = entry("x = bf16[16,128]{1,0:T(8,128)(2,1)} parameter(0)", "ROOT y = f32[3,5] convert(x)")
+    assert registers_of(module.entry.root.operands[0].type) == 2
+    assert registers_of(module.entry.root.type) == 1
+    assert registers_of(None) == 0
+
+
+def test_only_what_a_tpu_compiler_made_is_priced_by_the_model():
+    tiled = entry(f"x = f32[8,128]{TILES} parameter(0)", f"ROOT y = f32[8,128]{TILES} negate(x)")
+    plain = entry("x = f32[8,128] parameter(0)", "ROOT y = f32[8,128] negate(x)")
+    v5e, h100 = (hloom.analysis.device(name) for name in ("tpu-v5e", "h100"))
+    assert tpu_kernels(tiled, v5e, lambda node: 0.0) is not None
+    assert tpu_kernels(plain, v5e, lambda node: 0.0) is None
+    assert tpu_kernels(tiled, h100, lambda node: 0.0) is None
+
+
+def test_calls_that_only_name_memory_take_no_time():
+    module = entry(
+        f"x = f32[8,128]{TILES} parameter(0)",
+        f'a = f32[64,128]{TILES} custom-call(), custom_call_target="AllocateBuffer"',
+        f"y = f32[8,128]{TILES} negate(x)",
+        "ROOT t = (f32[64,128], f32[8,128]) tuple(a, y)",
+    )
+    times = {timing.node.name: timing.seconds for timing in roofline(module, "tpu-v5e").timings}
+    assert times.get("a", 0.0) == 0
+    assert async_collective(root(entry("x = f32[] parameter(0)", "ROOT y = f32[] negate(x)"))) is None
