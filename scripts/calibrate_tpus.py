@@ -31,12 +31,14 @@ from hloom.analysis.tpu_work import TpuWork, compiler_cycles, tpu_work
 from hloom.ir import Apply
 
 FACTS = {
-    "tpu-v5e": {"clock": 1.5e9, "array": 128, "cores": 1, "row_rate": 4.0, "hbm": 546.0},
-    "tpu-v5p": {"clock": 1.75e9, "array": 128, "cores": 2, "row_rate": 4.0, "hbm": 1580.0},
-    "tpu-v6e": {"clock": 1.75e9, "array": 256, "cores": 1, "row_rate": 4.0, "hbm": 936.0},
+    "tpu-v5e": {"clock": 1.5e9, "row_rate": 4.0, "hbm": 546.0},
+    "tpu-v5p": {"clock": 1.75e9, "row_rate": 4.0, "hbm": 1580.0},
+    "tpu-v6e": {"clock": 1.75e9, "row_rate": 4.0, "hbm": 936.0},
 }
-"""Where the fit starts: the clock and the array (TPU book; v6e: its rate of bf16 over two arrays of 256 x 256), the
-cores, the rate of bf16 over 2 x array x array x cores x clock, the bandwidth over the clock."""
+"""Where the fit starts: the clock (TPU book; v6e: its rate of bf16 over two arrays of 256 x 256), the rate of bf16 over
+2 x array x array x cores x clock, the bandwidth over the clock."""
+SHAPES = {"tpu-v5e": (128, 1), "tpu-v5p": (128, 2), "tpu-v6e": (256, 1)}
+"""Rows and columns of each systolic array, and cores."""
 START = {
     "vmem": 8000.0,
     "latency": 2000.0,
@@ -141,8 +143,8 @@ def fit(device: str, rows: Sequence[Row]) -> TpuParameters:
         values = [float(value) for value in np.exp(logarithms)]
         registers = dict(zip(classes, values[len(names) :], strict=True))
         plain = dict(zip(names, values, strict=False))
-        fixed = {"clock": facts["clock"], "array": int(facts["array"]), "cores": int(facts["cores"])}
-        return TpuParameters(**fixed, registers=registers, **plain)
+        array, cores = SHAPES[device]
+        return TpuParameters(facts["clock"], array, cores, registers=registers, **plain)
 
     def errors(logarithms: np.ndarray) -> np.ndarray:
         found = np.log(cycles_of(rows, parameters(logarithms))) - wanted

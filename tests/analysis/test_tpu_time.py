@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import hloom
-from hloom.analysis import roofline
+from hloom.analysis import device, roofline
 from hloom.analysis.tpu_kernels import async_collective, tpu_kernels
 from hloom.analysis.tpu_time import tpu_cycles, tpu_parameters
 from hloom.analysis.tpu_work import MOST_WINDOWS, compiler_cycles, registers_of, tpu_work, window_count
@@ -79,9 +79,9 @@ def test_the_model_does_not_read_the_compilers_cycles():
 
 
 def test_a_small_operation_takes_about_a_microsecond():
-    for device in tpu_parameters():
+    for name in tpu_parameters():
         module = entry(f"x = f32[8,128]{TILES} parameter(0)", f"ROOT y = f32[8,128]{TILES} negate(x)")
-        assert roofline(module, device).seconds == pytest.approx(1.2e-6, rel=0.15)
+        assert roofline(module, name).seconds == pytest.approx(1.2e-6, rel=0.15)
 
 
 def test_one_window_loads_computes_and_stores_and_several_overlap():
@@ -116,7 +116,7 @@ def test_registers_are_of_32_bits_and_padded():
 def test_only_what_a_tpu_compiler_made_is_priced_by_the_model():
     tiled = entry(f"x = f32[8,128]{TILES} parameter(0)", f"ROOT y = f32[8,128]{TILES} negate(x)")
     plain = entry("x = f32[8,128] parameter(0)", "ROOT y = f32[8,128] negate(x)")
-    v5e, h100 = (hloom.analysis.device(name) for name in ("tpu-v5e", "h100"))
+    v5e, h100 = (device(name) for name in ("tpu-v5e", "h100"))
     assert tpu_kernels(tiled, v5e, lambda node: 0.0) is not None
     assert tpu_kernels(plain, v5e, lambda node: 0.0) is None
     assert tpu_kernels(tiled, h100, lambda node: 0.0) is None
