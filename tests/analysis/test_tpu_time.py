@@ -74,8 +74,12 @@ def test_hostile_configurations_are_bounded():
 def test_the_model_does_not_read_the_compilers_cycles():
     lines = [f"x = f32[8,128]{TILES} parameter(0)", f"ROOT y = f32[8,128]{TILES} negate(x)"]
     config = ', backend_config={"window_config":{"estimated_cycles":"999999999","iteration_bounds":["1"]}}'
-    plain, configured = entry(*lines), entry(lines[0], lines[1] + config)
-    assert roofline(plain, "tpu-v6e").seconds == roofline(configured, "tpu-v6e").seconds
+    plain, configured = (roofline(module, "tpu-v6e") for module in (entry(*lines), entry(lines[0], lines[1] + config)))
+    assert plain.seconds == configured.seconds
+    assert plain.compiler_estimate() is None
+    estimate = configured.compiler_estimate()
+    assert estimate is not None
+    assert str(estimate).startswith("the compiler's estimate of 1 instructions: 571 ms; here 1.2")
 
 
 def test_a_small_operation_takes_about_a_microsecond():

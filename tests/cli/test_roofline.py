@@ -1,6 +1,6 @@
 """`hloom roofline` and `hloom calibrate` as programs: tables, plots, JSON, devices of one's own.
 
-Covers `plots/svg.py`, `runtime/calibration.py`.
+Covers `plots/svg.py`, `timeline_tables.py`, `runtime/calibration.py`.
 """
 
 from __future__ import annotations

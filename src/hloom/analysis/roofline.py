@@ -30,7 +30,7 @@ from hloom.ir import (
     Trait,
     as_module,
 )
-from hloom.text import Display, Displayed, DisplayTable
+from hloom.text import Display, Displayed, DisplayTable, time_text
 
 BOUNDS: tuple[str, ...] = ("compute", "memory", "link", "launch")
 """The possible bottlenecks of an instruction."""
@@ -109,6 +109,19 @@ class KernelWork:
     moved: tuple[tuple[MovedBytes, float], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class CompilerEstimate:
+    """Seconds that a compiler's own cost model says for some instructions, and the roofline's for the same ones."""
+
+    instructions: int
+    compiler_seconds: float
+    seconds: float
+
+    def __str__(self) -> str:
+        theirs, ours = time_text(self.compiler_seconds), time_text(self.seconds)
+        return f"the compiler's estimate of {self.instructions:,} instructions: {theirs}; here {ours}"
+
+
 class Roofline(Displayed):
     """The time of a module on a device; made by `roofline`."""
 
@@ -162,6 +175,17 @@ class Roofline(Displayed):
             seconds[timing.bound] += timing.total
         return seconds
 
+    def compiler_estimate(self) -> CompilerEstimate | None:
+        """What the TPU compiler itself estimates, for the instructions where it does; None if there are none."""
+        if self._tpu is None:
+            return None
+        rows = [(timing, self._tpu.compiler_seconds(timing.node)) for timing in self.timings]
+        known = [(timing, seconds) for timing, seconds in rows if seconds is not None]
+        if not known:
+            return None
+        theirs = sum(seconds * timing.times for timing, seconds in known)
+        return CompilerEstimate(len(known), theirs, sum(timing.total for timing, _ in known))
+
     def work_seconds(self) -> dict[str, float]:
         """Seconds of what the device computes and moves itself, by what limits it; collectives apart."""
         seconds = {"compute": 0.0, "memory": 0.0, "launch": self.device.start_seconds}
@@ -198,6 +222,7 @@ class Roofline(Displayed):
 
     def to_json(self) -> dict[str, Any]:
         """Plain values: the total, its bottlenecks, and everything that takes time."""
+        estimate = self.compiler_estimate()
         return {
             "module": self.report.module.name,
             "device": self.device.name,
@@ -207,6 +232,7 @@ class Roofline(Displayed):
             "seconds": self.seconds,
             "start_seconds": self.device.start_seconds,
             "bounds": self.bounds(),
+            **({"compiler_estimate": asdict(estimate)} if estimate is not None else {}),
             "unknown_loops": [loop.name for loop in self.report.unknown_loops],
             "is_lower_bound": self.report.is_lower_bound,
             "uncounted": list(self.report.uncounted),

@@ -237,8 +237,8 @@ class Timeline(Displayed):
         if unknown:
             names = ", ".join(loop.name for loop in unknown[:5])
             notes.append(f"loops with a data-dependent trip count: {names}; set it with --trips")
-        if self.report.report.uncounted:
-            notes.append(f"not counted: {len(self.report.report.uncounted):,} custom calls or unknown instructions")
+        if self.report.report.omissions:
+            notes.append(self.report.report.omissions)
         return notes
 
     def to_json(self) -> dict[str, Any]:

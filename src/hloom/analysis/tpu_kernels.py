@@ -12,8 +12,8 @@ from typing import NamedTuple
 from hloom.analysis.control_flow import called_computations
 from hloom.analysis.devices import Device
 from hloom.analysis.stored_sizes import memory_space, stored_in_all
-from hloom.analysis.tpu_time import FREE_CALLS, TpuParameters, is_scalar, scalar_cycles, tpu_cycles, tpu_parameters
-from hloom.analysis.tpu_work import tpu_work
+from hloom.analysis.tpu_time import TpuParameters, is_scalar, scalar_cycles, tpu_cycles, tpu_parameters
+from hloom.analysis.tpu_work import compiler_cycles, tpu_work
 from hloom.ir import Apply, Graph, Module, TensorType, Trait, TupleType, Type
 
 COLLECTIVE_START = "AsyncCollectiveStart"
@@ -48,7 +48,7 @@ class TpuKernels:
         """The seconds of one run of an instruction; None if the device's rates have to say them."""
         if any(map(node.has_trait, _COMMUNICATES)):
             return None
-        if async_collective(node) is not None or node.attributes.get("custom_call_target") in FREE_CALLS:
+        if async_collective(node) is not None:
             return NOTHING
         if node.opcode == "copy-start" or node.graph in self._transfers:
             return self._transfer(node)
@@ -60,6 +60,11 @@ class TpuKernels:
         rest = max(0.0, cycles.total - max(cycles.compute, cycles.memory))
         launch = min(rest, cycles.fixed)
         return KernelSeconds(*(part / self.on.clock for part in (cycles.compute, cycles.memory, launch, rest - launch)))
+
+    def compiler_seconds(self, node: Apply) -> float | None:
+        """The seconds that the TPU compiler itself estimates for an instruction, None if the module does not say."""
+        cycles = compiler_cycles(node)
+        return None if cycles is None else cycles / self.on.clock
 
     def launch(self, node: Apply) -> float:
         """Seconds that an instruction takes besides, where the device's rates say its time."""

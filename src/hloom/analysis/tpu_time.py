@@ -34,8 +34,6 @@ LIKE = {
 """Classes of operations without a rate of their own, and the class whose rate they take."""
 OTHER = "other"
 """The class of operations that have neither."""
-FREE_CALLS = frozenset(("AllocateBuffer", "AssumeGatherIndicesInBound", "ConcatBitcast"))
-"""Custom calls of the TPU compiler that only name memory."""
 NARROW_BITS = 8
 """Products of elements this narrow run at a rate of their own."""
 

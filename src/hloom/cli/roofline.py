@@ -204,6 +204,9 @@ def tables(report: Roofline, groups: Rows | None, top: int = MOST_LINES) -> Iter
     if plotted(report):
         yield "\n".join(characters(report, min(COLUMNS, shown_width() - MARGIN_LEFT))) + "\n"
     yield FUSED if report.is_fused else ESTIMATE
+    estimate = report.compiler_estimate()
+    if estimate is not None:
+        yield str(estimate)
     unknown = [loop.name for loop in report.report.unknown_loops]
     if unknown:
         yield f"loops with a data-dependent trip count: {', '.join(unknown[:5])}; set it with --trips"

@@ -39,8 +39,9 @@ def _streams(timeline: Timeline) -> Table:
     for name, busy, idle in timeline.streams():
         waited = time_text(exposed[name]) if name in exposed else ""
         table.add_row(name, time_text(busy), time_text(idle), waited)
-    table.add_row("one after the other", time_text(timeline.serial_seconds), "", "")
-    table.add_row("step (estimate)", time_text(timeline.seconds), "", "")
+    least = timeline.report.report.qualifier
+    table.add_row("one after the other", f"{least}{time_text(timeline.serial_seconds)}", "", "")
+    table.add_row("step (estimate)", f"{least}{time_text(timeline.seconds)}", "", "")
     return table
 
 
