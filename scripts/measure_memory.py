@@ -1,4 +1,4 @@
-"""Measure `hloom memory` against XLA's buffer assignment, and write the outcome into docs/memory_accuracy.md.
+"""Measure `hloom memory` against XLA's buffer assignment, and write the outcome into docs/accuracy.md.
 
     python scripts/measure_memory.py
 
@@ -21,7 +21,7 @@ from hloom.targets.cpu import memory
 from tests.analysis.memory_corpus import Compiled, compiled, every_name
 from tests.analysis.package_corpus import HELD_OUT, PACKAGES, missing, programs_of
 
-DOCUMENT = ROOT / "docs" / "memory_accuracy.md"
+DOCUMENT = ROOT / "docs" / "accuracy.md"
 LEAST = 1_000_000
 """Programs whose peak is smaller, in bytes, are left out."""
 WORST = 8

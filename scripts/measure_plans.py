@@ -1,4 +1,4 @@
-"""Measure the memory and bytes sent that `hloom plan` forecasts, and write the outcome into docs/memory_accuracy.md.
+"""Measure the memory and bytes sent that `hloom plan` forecasts, and write the outcome into docs/accuracy.md.
 
     python scripts/measure_plans.py [PROGRAM ...]
 
@@ -22,7 +22,7 @@ import hloom
 from tests.analysis.package_programs.planned import HELD_OUT
 from tests.analysis.package_programs.registry import PROGRAMS
 
-DOCUMENT = ROOT / "docs" / "memory_accuracy.md"
+DOCUMENT = ROOT / "docs" / "accuracy.md"
 HEADING = "\n## Plans\n"
 """Where the section begins; what comes before is measure_memory.py's."""
 KNOWN = ROOT / ".pytest_cache" / "plan_memory.json"

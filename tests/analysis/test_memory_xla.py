@@ -17,7 +17,7 @@ MEDIAN, WORST = 0.03, 0.10
 WORST_COMPILED = 0.10
 """How far off the peak may be of a module that our model of the compiler compiles."""
 MEDIAN_BEFORE, NINE_TENTHS_BEFORE = 0.05, 0.45
-"""What was measured of the estimate from the text before optimisation, with some margin (docs/memory_accuracy.md)."""
+"""What was measured of the estimate from the text before optimisation, with some margin (docs/accuracy.md)."""
 
 
 def off(ours: int, theirs: int) -> float:

@@ -15,9 +15,9 @@ from hloom.ir import Module
 
 SOURCES = {"bandwidth": "round", "latency": "round"}
 LINKS = (
-    Interconnect("near", "NVLink", "switch", 100.0, 1.0, 4, SOURCES),
-    Interconnect("far", "InfiniBand", "switch", 10.0, 5.0, None, SOURCES),
-    Interconnect("host", "PCIe", "host", 20.0, 2.0, 1, SOURCES),
+    Interconnect("near", "NVLink", "switch", 100.0, 1.0, 4, sources=SOURCES),
+    Interconnect("far", "InfiniBand", "switch", 10.0, 5.0, None, sources=SOURCES),
+    Interconnect("host", "PCIe", "host", 20.0, 2.0, 1, sources=SOURCES),
 )
 ROUND = Device(
     name="round",
@@ -283,7 +283,7 @@ def test_a_permutation_takes_one_step_on_the_farthest_link():
 
 
 def test_in_a_mesh_each_pair_has_its_own_link():
-    mesh = Interconnect("mesh", "Infinity Fabric", "mesh", 100.0, 0.0, 8, SOURCES)
+    mesh = Interconnect("mesh", "Infinity Fabric", "mesh", 100.0, 0.0, 8, sources=SOURCES)
     on = replace(ROUND, links=(mesh,))
     (timing,) = roofline(parse(ALL_REDUCE.format(count=4, groups="{{0,1,2,3}}")), on).timings
     assert timing.link == pytest.approx(600 / (3 * 100))

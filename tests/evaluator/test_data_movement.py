@@ -120,3 +120,27 @@ def test_dynamic_dimensions_have_their_present_size():
 def test_operands_are_not_copied():
     module = parse("ENTRY e { x = f32[3] parameter(0) ROOT y = f32[1000000,3] broadcast(x), dimensions={1} }")
     assert evaluate_node(module.entry.root, [np.array([1, 2, 3], np.float32)]).strides[0] == 0  # type: ignore
+
+
+@pytest.mark.parametrize(
+    ("line", "result"),
+    [
+        ("ROOT b = s32[]{:T(128)} bitcast(x)", 5),
+        ("ROOT b = s32[1,6]{1,0:T(1,128)} bitcast(x)", [[5, 6, 7, 8, 9, 10]]),
+        ("ROOT b = s32[8]{0:T(128)} bitcast(x)", [5, 6, 7, 8, 9, 10, 0, 0]),
+    ],
+)
+def test_a_bitcast_of_whole_tiles_reads_what_is_in_the_same_place(line: str, result: object):
+    """What pads a tile is not defined; it is 0 here."""
+    module = parse(f"ENTRY e {{\n x = s32[6]{{0:T(128)}} parameter(0)\n {line}\n}}")
+    (value,) = evaluate(module, [np.arange(5, 11, dtype=np.int32)])
+    np.testing.assert_array_equal(value, result)
+
+
+def test_floats_of_tiled_types_are_rounded_to_the_precision_written():
+    module = parse(
+        "ENTRY e {\n x = f32[2]{0:T(128)} parameter(0)\n ROOT c = bf16[2]{0:T(256)(128)(2,1)} copy(x)\n}"
+    )
+    (value,) = evaluate(module, [np.array([1.0, 1.001953125], np.float32)])
+    assert str(value.dtype) == "bfloat16"
+    assert value.astype(np.float32).tolist() == [1.0, 1.0]

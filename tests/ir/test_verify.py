@@ -486,3 +486,45 @@ def test_missing_names_may_be_found_by_name():
     copy = module.clone()
     assert copy.entry["lost"] is copy.entry.missing[0]
     assert verify(copy).level is Level.OPEN
+
+
+@pytest.mark.parametrize(
+    ("line", "is_accepted"),
+    [
+        ("c = bf16[8,128]{1,0:T(8,128)(2,1)} copy(x)", True),
+        ("c = bf16[8,128]{1,0:T(8,128)(2,1)} broadcast(y), dimensions={}", True),
+        ("c = f32[8,128]{1,0:T(8,128)} add(x, z)", True),
+        ("c = bf16[8,128] copy(x)", False),  # without tiles: no compiler for a TPU wrote it
+        ("c = s32[8,128]{1,0:T(8,128)} copy(x)", False),
+        ("c = f64[8,128]{1,0:T(8,128)} copy(x)", False),
+        ("c = bf16[8,64]{1,0:T(8,128)(2,1)} copy(x)", False),
+    ],
+)
+def test_compilers_for_tpus_mix_the_precision_of_floats(line: str, is_accepted: bool):
+    module = parse(
+        "ENTRY e {\n x = f32[8,128]{1,0:T(8,128)} parameter(0)\n y = f32[]{:T(128)} parameter(1)\n"
+        f" z = bf16[8,128]{{1,0:T(8,128)(2,1)}} parameter(2)\n ROOT {line}\n}}"
+    )
+    if is_accepted:
+        verify(module)
+    else:
+        with pytest.raises(VerifyError, match="its type is"):
+            verify(module)
+
+
+@pytest.mark.parametrize(
+    ("given", "made", "is_accepted"),
+    [
+        ("s32[8]{0:T(128)}", "s32[]{:T(128)}", True),
+        ("f32[64,2047]{1,0:T(8,128)}", "f32[64,2048]{1,0:T(8,128)}", True),
+        ("s32[8]{0:T(128)}", "s32[129]{0:T(128)}", False),
+        ("s32[8]", "s32[]", False),
+    ],
+)
+def test_a_bitcast_keeps_the_bits_or_the_whole_tiles(given: str, made: str, is_accepted: bool):
+    module = parse(f"ENTRY e {{\n x = {given} parameter(0)\n ROOT b = {made} bitcast(x)\n}}")
+    if is_accepted:
+        verify(module)
+    else:
+        with pytest.raises(VerifyError, match="bits"):
+            verify(module)

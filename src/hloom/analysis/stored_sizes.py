@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from hloom.analysis.memory_model import CPU, DEVICE_MEMORY, MemoryModel
 from hloom.analysis.sizes import shape_bytes
-from hloom.ir import COMBINED, Module, TensorType, TupleType, Type
+from hloom.ir import Module, TensorType, TupleType, Type
 
 
 @lru_cache(maxsize=1 << 16)
@@ -74,26 +74,6 @@ def _tiled_bytes(leaf: Type | None) -> int:
     layout = leaf.layout if isinstance(leaf, TensorType) else None
     if not isinstance(leaf, TensorType) or layout is None or not layout.tiles or not plain:
         return plain
-    order = layout.minor_to_major or tuple(reversed(range(leaf.rank)))
-    dims = [leaf.dims[dim] for dim in reversed(order)]
-    for tile in layout.tiles:
-        dims = _tiled(dims, tile)
+    dims = layout.tiled_dims(leaf.dims)
     bits = layout.element_bits or 8 * leaf.dtype.byte_count
     return max(plain, -(-math.prod(dims) * bits // 8))
-
-
-def _tiled(dims: list[int], tile: tuple[int, ...]) -> list[int]:
-    """The dimensions, major to minor, with the most minor ones tiled: numbers of tiles, then the tile's dimensions."""
-    dims = [1] * (len(tile) - len(dims)) + dims
-    outer, inner = dims[: len(dims) - len(tile)], dims[len(dims) - len(tile) :]
-    counts: list[int] = []
-    sizes: list[int] = []
-    combined = 1
-    for size, length in zip(inner, tile, strict=True):
-        if length == COMBINED:
-            combined *= size
-            continue
-        whole, combined = size * combined, 1
-        counts.append(-(-whole // length))
-        sizes.append(length)
-    return [*outer, *counts, *sizes]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from hloom.evaluator.table import Runner, Value, Values, array_type, arrays_of, evaluator
@@ -15,10 +17,45 @@ def _bitcast(node: Apply, operands: Values, run: Runner) -> Value:
     source, target = node.operands[0].type, array_type(node)
     if not isinstance(source, TensorType) or source.dynamic or target.dynamic:
         raise Unsupported("the layouts of both sides must be known, and their dimensions static")
-    memory = in_memory(operand, source, target).reshape(-1)
+    given, made = source, target
+    if any(type_.stored_count != type_.element_count for type_ in (source, target)) and not _have_same_memory_order(
+        source, target
+    ):
+        given, made = in_whole_tiles(source), in_whole_tiles(target)
+        operand = np.pad(operand.reshape(_ranked(source, given)), _padding(source, given))
+    memory = in_memory(operand, given, made).reshape(-1)
     if source.dtype is not target.dtype:
         memory = reinterpreted(memory, source, target)
-    return out_of_memory(memory, target, source)
+    whole = out_of_memory(memory, made, given)
+    return whole[tuple(map(slice, _ranked(target, made)))].reshape(target.dims)
+
+
+def in_whole_tiles(array_type: TensorType) -> TensorType:
+    """The type of an array with the elements that pad its tiles, whose values are not defined, as elements.
+
+    It has as many dimensions as the tile, at least. Raises Unsupported for tiles that join dimensions.
+    """
+    layout = array_type.layout
+    if layout is None or not layout.tiles:
+        return array_type
+    tile = layout.tiles[0]
+    added = max(0, len(tile) - array_type.rank)
+    dims = [1] * added + list(array_type.dims)
+    order = (*(dim + added for dim in layout.minor_to_major), *reversed(range(added)))
+    for axis, length in zip(order, reversed(tile), strict=False):
+        if length == COMBINED:
+            raise Unsupported(f"the tiles of {array_type} join dimensions")
+        dims[axis] = -(-dims[axis] // max(length, 1)) * max(length, 1)
+    return TensorType(array_type.dtype, dims, replace(layout, minor_to_major=order))
+
+
+def _ranked(array_type: TensorType, whole: TensorType) -> tuple[int, ...]:
+    """The dimensions of an array, with ones in front where its padded form has more."""
+    return (1,) * (whole.rank - array_type.rank) + array_type.dims
+
+
+def _padding(array_type: TensorType, whole: TensorType) -> list[tuple[int, int]]:
+    return [(0, size - own) for size, own in zip(whole.dims, _ranked(array_type, whole), strict=True)]
 
 
 def scalar_bitcast(node: Apply, operand: np.ndarray) -> np.ndarray:
@@ -66,7 +103,7 @@ def _tiled(
     kept = len(memory) - len(tile)
     outer, inner = memory[:kept], []
     for (axis, size, step), length in zip(memory[kept:], tile, strict=True):
-        if size % length:
+        if length < 1 or size % length:
             raise Unsupported(f"the tiles of {array_type} leave padding in memory")
         outer.append((axis, size // length, step * length))
         inner.append((axis, length, step))

@@ -40,6 +40,8 @@ from hloom.ir import (
     TupleType,
     Type,
     as_module,
+    dtype_of,
+    has_tiles,
     operands_of,
     reachable,
 )
@@ -297,9 +299,27 @@ class GraphRunner:
 
 
 def _checked(node: Apply, value: Value) -> Value:
+    if _fits(value, node.type):
+        return value
+    if node.type is not None and has_tiles(node.type):
+        value = _narrowed(value, node.type)
     if not _fits(value, node.type):
         raise CannotEvaluate(f"{node.name}: {node.opcode} gives {_shown(value)}, but its type is {node.type}")
     return value
+
+
+def _narrowed(value: Value, type_: Type) -> Value:
+    """Floats rounded to the precision of a type: XLA's compiler for TPUs mixes precisions, as `verify` accepts."""
+    if isinstance(value, tuple) and isinstance(type_, TupleType) and len(value) == len(type_.elements):
+        return tuple(map(_rounded, value, type_.elements))
+    return _rounded(value, type_)
+
+
+def _rounded(value: Value, type_: Type) -> Value:
+    if not isinstance(value, np.ndarray) or not isinstance(type_, TensorType):
+        return value
+    are_floats = type_.dtype.is_float and dtype_of(value.dtype).is_float
+    return value.astype(type_.dtype.numpy) if are_floats else value
 
 
 def _refusal(node: Apply, error: Exception, operands: Values) -> HloomError:

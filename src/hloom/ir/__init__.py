@@ -141,6 +141,7 @@ from hloom.ir.types import TupleType as TupleType
 from hloom.ir.types import Type as Type
 from hloom.ir.types import compatible as compatible
 from hloom.ir.types import element_at as element_at
+from hloom.ir.types import has_tiles as has_tiles
 from hloom.ir.types import list_with_indices as list_with_indices
 from hloom.ir.types import map_leaves as map_leaves
 from hloom.ir.types import same_shape as same_shape

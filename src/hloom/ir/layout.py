@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -53,6 +54,21 @@ class Layout:
             or self.dim_level_types
         )
 
+    def tiled_dims(self, dims: Sequence[int]) -> list[int]:
+        """The dimensions of an array in memory, major to minor: numbers of whole tiles, then the tiles' dimensions.
+
+        Source: xla/shape_util.cc, ShapeUtil::ArraySize. Layouts that XLA refuses have an answer, too: an order that is
+        none of these dimensions is row-major, and a tile dimension of 0 counts as 1.
+
+        >>> Layout((1, 0), ((8, 128), (2, 1))).tiled_dims((100, 40))
+        [13, 1, 4, 128, 2, 1]
+        """
+        known = sorted(self.minor_to_major) == list(range(len(dims)))
+        made = [dims[dim] for dim in reversed(self.minor_to_major)] if known else list(dims)
+        for tile in self.tiles:
+            made = _tiled(made, tile)
+        return made
+
     def __str__(self) -> str:
         parts = "".join(self._parts())
         if not parts and not self.minor_to_major:
@@ -84,6 +100,23 @@ class Layout:
 def default_layout(rank: int) -> Layout:
     """The row-major layout, {rank-1,...,1,0}."""
     return Layout(tuple(range(rank - 1, -1, -1)))
+
+
+def _tiled(dims: list[int], tile: tuple[int, ...]) -> list[int]:
+    """The dimensions, major to minor, with the most minor ones tiled: numbers of tiles, then the tile's dimensions."""
+    dims = [1] * (len(tile) - len(dims)) + dims
+    outer, inner = dims[: len(dims) - len(tile)], dims[len(dims) - len(tile) :]
+    counts: list[int] = []
+    sizes: list[int] = []
+    combined = 1
+    for size, length in zip(inner, tile, strict=True):
+        if length == COMBINED:
+            combined *= size
+            continue
+        whole, combined = size * combined, 1
+        counts.append(-(-whole // max(length, 1)))
+        sizes.append(max(length, 1))
+    return [*outer, *counts, *sizes]
 
 
 def _ints(values: tuple[int, ...]) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
-from hloom.ir.dtypes import DType
+from hloom.ir.dtypes import DType, dtype
 from hloom.ir.layout import Layout
 from hloom.text import HloomError
 
@@ -141,6 +141,12 @@ class TensorType(Type):
         if UNBOUNDED in self.dims:
             raise HloomError(f"{self} has an unbounded dimension: its size is not known")
         return math.prod(self.dims)
+
+    @property
+    def stored_count(self) -> int:
+        """The maximum number of elements with those that pad its layout's tiles; raises HloomError as above."""
+        count = self.element_count
+        return math.prod(self.layout.tiled_dims(self.dims)) if self.layout and count else count
 
     @property
     def byte_count(self) -> int:
@@ -317,10 +323,27 @@ def compatible(a: Type | None, b: Type | None) -> bool:
     return map_leaves(a, _static) is map_leaves(b, _static)
 
 
+def has_tiles(type_: Type) -> bool:
+    """Whether an array of a type has tiles, which only compilers for TPUs write."""
+    return any(isinstance(leaf, TensorType) and leaf.layout and leaf.layout.tiles for leaf in type_.leaves())
+
+
+def of_one_precision(type_: Type) -> Type:
+    """A type with f32 in place of narrower floats."""
+    return map_leaves(type_, _widened)
+
+
+def _widened(leaf: Type) -> Type:
+    if isinstance(leaf, TensorType) and leaf.dtype.is_float and leaf.dtype.bits < _F32.bits:
+        return leaf.with_dtype(_F32)
+    return leaf
+
+
 def _static(type_: Type) -> Type:
     return TensorType(type_.dtype, type_.dims) if isinstance(type_, TensorType) else type_
 
 
+_F32 = dtype("f32")
 TOKEN = TokenType()
 OPAQUE = OpaqueType()
 EMPTY_TUPLE = TupleType(())

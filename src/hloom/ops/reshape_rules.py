@@ -38,7 +38,7 @@ def infer_dynamic_reshape(operand: Type, *sizes: Type, result: Type | None) -> T
 
 
 def infer_bitcast(operand: Type, *, result: Type | None) -> Type:
-    """The written type, after checking that it has the same number of bits."""
+    """The written type, after checking that it has the same number of bits, or as many in whole tiles."""
     operand_type = array(operand)
     if result is None:
         raise TypeNotGiven("the type must be written: a bitcast may yield any type of the same size")
@@ -46,9 +46,14 @@ def infer_bitcast(operand: Type, *, result: Type | None) -> Type:
     if UNBOUNDED in operand_type.dims or UNBOUNDED in made.dims:
         raise TypeProblem(f"a bitcast needs known sizes, but goes from {operand_type} to {made}")
     bits, wanted = (type_.element_count * type_.dtype.bits for type_ in (operand_type, made))
-    if bits != wanted:
+    if bits != wanted and _stored_bits(operand) != _stored_bits(result):
         raise TypeProblem(f"{operand_type} takes {bits} bits, but {made} takes {wanted}")
     return made
+
+
+def _stored_bits(type_: Type) -> int:
+    """The bits of an array in whole tiles of its layout."""
+    return type_.stored_count * type_.dtype.bits if isinstance(type_, TensorType) else 0
 
 
 def _written(array_type: TensorType, result: Type | None) -> TensorType:

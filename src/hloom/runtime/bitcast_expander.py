@@ -66,7 +66,7 @@ def _tiled_order(
             raise Unsupported(f"the tiles of {array_type} join dimensions")
         outer, inner = memory[: len(memory) - len(tile)], []
         for (axis, size, step), length in zip(memory[len(memory) - len(tile) :], tile, strict=True):
-            if size % length:
+            if length < 1 or size % length:
                 raise Unsupported(f"the tiles of {array_type} leave padding in memory")
             outer.append((axis, size // length, step * length))
             inner.append((axis, length, step))

@@ -41,7 +41,7 @@ def memory(module: ModuleLike, *, schedule: str | None = None) -> MemoryReport:
     """Work out how much memory a run of a module takes.
 
     A scheduled module (`is_scheduled=true`) runs in its own order, and the report is nearly XLA's own figure. Any other
-    is compiled by a model of XLA's CPU compiler, "cpu" (docs/memory_accuracy.md says how nearly); or its instructions
+    is compiled by a model of XLA's CPU compiler, "cpu" (docs/accuracy.md says how nearly); or its instructions
     run in the order asked for, "list" or "text", which says less of XLA and is quicker. A fragment, which lacks what it
     refers to, and a module of more than MOST_COMPILED instructions, run in the order "list". The report says which it
     was.
