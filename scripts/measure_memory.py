@@ -25,13 +25,14 @@ DOCUMENT = ROOT / "docs" / "accuracy.md"
 LEAST = 1_000_000
 """Programs whose peak is smaller, in bytes, are left out."""
 WORST = 8
-PLANS = "\n## Plans\n"
-"""The section that scripts/measure_plans.py writes."""
-TEXT = """# How accurate `hloom memory` is
+KEPT = "\n## TPUs and GPUs\n"
+"""The first of the sections that scripts/measure_targets.py and scripts/measure_plans.py write."""
+TEXT = """# How accurate hloom's figures are
 
-How close is `hloom memory` to XLA? `scripts/measure_memory.py` made this page from {count} programs of 1 MB or more
-(training steps with and without donation, scans with rematerialisation, attention, convolutions, sorts, transforms,
-gathers and scatters, loops, branches, linear algebra), compiled by XLA's CPU client (jaxlib 0.10.2). The peak is
+How close are `hloom memory` and the forecasts of `hloom plan` to XLA? (Times: [time on a device](time.md#accuracy).)
+`scripts/measure_memory.py` made this page from {count} programs of 1 MB or more (training steps with and without
+donation, scans with rematerialisation, attention, convolutions, sorts, transforms, gathers and scatters, loops, branches, linear
+algebra), compiled by XLA's CPU client (jaxlib 0.10.2). The peak is
 arguments + outputs - aliased + temporaries; the error is that of `hloom memory` relative to XLA's own buffer
 assignment.
 
@@ -113,7 +114,7 @@ def main() -> None:
         summary="\n".join(rows),
         tables="\n\n".join(tables),
     )
-    kept = DOCUMENT.read_text().partition(PLANS)
+    kept = DOCUMENT.read_text().partition(KEPT)
     DOCUMENT.write_text(text + kept[1] + kept[2])
     print(text)
 
