@@ -31,8 +31,8 @@ TEXT = """# How accurate hloom's figures are
 
 How close are `hloom memory` and the forecasts of `hloom plan` to XLA? (Times: [time on a device](time.md#accuracy).)
 `scripts/measure_memory.py` made this page from {count} programs of 1 MB or more (training steps with and without
-donation, scans with rematerialisation, attention, convolutions, sorts, transforms, gathers and scatters, loops, branches, linear
-algebra), compiled by XLA's CPU client (jaxlib 0.10.2). The peak is
+donation, scans with rematerialisation, attention, convolutions, sorts, transforms, gathers and scatters, loops,
+branches, linear algebra), compiled by XLA's CPU client (jaxlib 0.10.2). The peak is
 arguments + outputs - aliased + temporaries; the error is that of `hloom memory` relative to XLA's own buffer
 assignment.
 
