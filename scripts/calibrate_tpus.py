@@ -40,7 +40,7 @@ FACTS = {
 SHAPES = {"tpu-v5e": (128, 1), "tpu-v5p": (128, 2), "tpu-v6e": (256, 1)}
 """Rows and columns of each systolic array, and cores."""
 START = {
-    "vmem": 8000.0,
+    "vmem": 500.0,
     "latency": 2000.0,
     "window": 16.0,
     "shuffle": 100.0,

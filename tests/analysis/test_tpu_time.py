@@ -8,7 +8,14 @@ import hloom
 from hloom.analysis import device, roofline
 from hloom.analysis.tpu_kernels import async_collective, tpu_kernels
 from hloom.analysis.tpu_time import tpu_cycles, tpu_parameters
-from hloom.analysis.tpu_work import MOST_WINDOWS, compiler_cycles, registers_of, tpu_work, window_count
+from hloom.analysis.tpu_work import (
+    MOST_WINDOWS,
+    MatrixWork,
+    compiler_cycles,
+    registers_of,
+    tpu_work,
+    window_count,
+)
 from hloom.ir import Apply
 
 TILES = "{1,0:T(8,128)}"
@@ -32,8 +39,10 @@ def work_of(module: hloom.Module):
 
 def test_bytes_are_counted_in_whole_tiles_by_memory():
     work = work_of(entry(f"x = f32[9,100]{TILES} parameter(0)", f"ROOT y = f32[9,100]{LOCAL} negate(x)"))
-    assert (work.loaded, work.stored, work.local) == (16 * 128 * 4, 0, 16 * 128 * 4)
+    assert (work.loaded, work.stored, work.local) == (16 * 128 * 4, 0, 0)
     assert dict(work.registers) == {"single": 2}
+    work = work_of(entry(f"x = f32[9,100]{LOCAL} parameter(0)", f"ROOT y = f32[9,100]{TILES} negate(x)"))
+    assert (work.loaded, work.stored, work.local) == (0, 16 * 128 * 4, 16 * 128 * 4)
 
 
 def test_an_operand_that_is_only_sliced_counts_what_is_read():
@@ -93,8 +102,76 @@ def test_one_window_loads_computes_and_stores_and_several_overlap():
     config = ', backend_config={{"window_config":{{"iteration_bounds":["{}"]}}}}'
     one, four = (entry(lines[0], lines[1] + config.format(count)) for count in (1, 4))
     single, several = (tpu_cycles(root(module), work_of(module), V6E) for module in (one, four))
-    assert single.total == pytest.approx(single.compute + single.memory + V6E.latency + V6E.window)
-    assert several.total == pytest.approx(4 * (V6E.latency + several.memory / 4 + V6E.window) + several.compute / 4)
+    assert single.total == pytest.approx(single.compute + single.memory + V6E.latency)
+    assert several.total == pytest.approx(4 * V6E.latency + several.memory + several.compute / 4)
+
+
+def test_packing_and_reducing_share_a_pass_that_nothing_hides():
+    fused = """f {
+  p = KIND[1024,1024]{1,0:T(8,128)} parameter(0)
+  c = f32[1024,1024]{1,0:T(8,128)} convert(p)
+  z = f32[] constant(0)
+  ROOT r = f32[1024]{0:T(1024)} reduce(c, z), dimensions={1}, to_apply=sum
+}
+sum {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}"""
+
+    def passes(kind: str) -> float:
+        module = entry(
+            f"x = {kind}[1024,1024]{TILES} parameter(0)",
+            "ROOT y = f32[1024]{0:T(1024)} fusion(x), kind=kLoop, calls=f",
+            before=fused.replace("KIND", kind),
+        )
+        work = work_of(module)
+        return tpu_cycles(root(module), work, V6E).memory - work.moved / V6E.hbm
+
+    assert passes("f32") == pytest.approx(V6E.register_cycles("reduce") * 1024)
+    assert passes("bf16") == pytest.approx(V6E.register_cycles("packed") * 1024)
+
+
+def test_tiles_smaller_than_a_register_are_loaded_even_if_they_stay_in_vmem():
+    def cycles(layout: str) -> float:
+        module = entry("z = f32[] constant(0)", f"ROOT b = f32[64,64]{layout} broadcast(z), dimensions={{}}")
+        return tpu_cycles(root(module), work_of(module), V6E).total
+
+    assert cycles(LOCAL) < 100
+    assert cycles("{1,0:T(4,128)S(1)}") > V6E.latency
+
+
+def convolution(right: str, made: str, attributes: str, flops: float) -> MatrixWork:
+    module = entry(
+        "x = bf16[8,32,32,256]{3,2,1,0:T(8,128)(2,1)S(1)} parameter(0)",
+        f"w = bf16[{right}]{{3,2,1,0:T(8,128)(2,1)S(1)}} parameter(1)",
+        f"ROOT c = {made}{{3,2,1,0:T(8,128)}} convolution(x, w), {attributes}",
+    )
+    return tpu_work(root(module), lambda node: flops).products[0]
+
+
+def test_a_window_takes_a_pass_for_all_positions_but_those_of_its_longest_dimension():
+    rows = 8 * 32 * 32
+    attributes = "window={size=5x3 pad=2_2x1_1}, dim_labels=b01f_01io->b01f"
+    product = convolution("5,3,256,64", "f32[8,32,32,64]", attributes, 2 * 0.9 * 15 * 256 * rows * 64)
+    assert product == MatrixWork(rows, 256 * 5, 64, 0.0, 16, 3, True)
+
+
+def test_feature_groups_fill_the_diagonal_of_a_tile():
+    attributes = "window={size=5x5 pad=2_2x2_2}, dim_labels=b01f_01io->b01f, feature_group_count=256"
+    product = convolution("5,5,1,256", "f32[8,32,32,256]", attributes, 2 * 0.9 * 25 * 8 * 32 * 32 * 256)
+    assert product == MatrixWork(8 * 32 * 32, 128, 128, 0.0, 16, 25 * 2, True)
+
+
+def test_batches_that_were_written_as_a_window_are_contracted():
+    module = entry(
+        "x = bf16[8,128,64]{2,1,0:T(8,128)(2,1)S(1)} parameter(0)",
+        "w = bf16[8,64,32]{2,1,0:T(8,128)(2,1)S(1)} parameter(1)",
+        "ROOT c = bf16[8,128,32]{2,1,0:T(8,128)(2,1)} convolution(x, w), window={size=8 stride=7 lhs_dilate=8}, "
+        "dim_labels=0bf_0io->0bf",
+    )
+    product = tpu_work(root(module), lambda node: 2 * 8 * 128 * 64 * 32).products[0]
+    assert product == MatrixWork(128, 8 * 64, 32, registers_of(root(module).type), 16)
 
 
 def test_a_product_takes_its_tiles_and_8_bit_ones_fewer_cycles():

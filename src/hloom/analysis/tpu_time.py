@@ -1,7 +1,10 @@
 """The time of an instruction of an optimised TPU program, whose operands pass through VMEM in windows.
 
-    latency + load -> compute -> store                           one window
-    windows x longer of (latency + move, compute) + the shorter  several, with the next one fetched meanwhile
+    latency + load -> compute -> store                               one window
+    windows x longer of (latency + passes, compute) + the shorter   several, with the next one fetched meanwhile
+
+Passes over a window are its load, its store, and another one if narrow elements are unpacked or many are reduced.
+Operands that stand in VMEM already are loaded as well, results that stay there are not stored.
 
 The parameters of each device stand in `tpus.toml`, in cycles of its clock. `scripts/calibrate_tpus.py` fits them to the
 cycles that the TPU compiler estimates for instructions of many programs; the model itself never reads these cycles.
@@ -32,8 +35,12 @@ LIKE = {
     "cbrt": "power",
 }
 """Classes of operations without a rate of their own, and the class whose rate they take."""
+PASSING = ("packed", "reduce")
+"""Classes that take another pass over a window, which no other computation hides; both share one pass."""
 OTHER = "other"
 """The class of operations that have neither."""
+HIDDEN_BYTES = 4096
+"""A product does not wait for less than this from HBM, a register: a bias, say."""
 NARROW_BITS = 8
 """Products of elements this narrow run at a rate of their own."""
 
@@ -45,14 +52,14 @@ class TpuParameters:
     `clock` is in cycles per second, `array` the rows and columns of the systolic array, `cores` how many cores share
     the windows of an instruction and the bandwidth of HBM; other rates are a core's.
 
-    Moving: `hbm` and `vmem` are bytes per cycle, `latency` the cycles until the first window's data arrive, `window`
-    those that each window costs besides, `shuffle` those of a window that is transposed within VMEM, `splat` those to
+    Moving: `hbm` and `vmem` are bytes per cycle, `latency` the cycles until a window's data arrive, `window` those of
+    a window for which nothing is loaded, `shuffle` those of a window that is transposed within VMEM, `splat` those to
     fill a register.
 
     Products: `row_rate` is rows per cycle through a tile, `tile_load` the cycles to load one, `least_rows` the fewest
-    rows that count, `drain` the cycles for a register of results, `start` and `hbm_start` those before a product whose
-    operands stand in VMEM or in HBM, `step` those for each window; `narrow` multiplies a product of 8-bit elements.
-    What a fusion computes beside its product counts `beside` of its cycles, and `packed_beside` for packing.
+    rows that count, `drain` the cycles to pack a register of results, `start` and `hbm_start` those before a product
+    whose operands stand in VMEM or in HBM, `step` those for each window; `narrow` multiplies a product of 8-bit
+    elements. What a fusion computes beside its product counts `beside` of its cycles, and `packed_beside` for packing.
 
     `overlap` is the share of the shorter of moving and computing that is not hidden. `registers` are the cycles of each
     class of vector operation for one register.
@@ -117,16 +124,18 @@ def tpu_cycles(node: Apply, work: TpuWork, on: TpuParameters) -> TpuCycles:
         fixed = on.latency if work.moved else on.shuffle
         return TpuCycles(0.0, moving, windows * fixed, moving + windows * fixed)
     is_packed = "packed" in work.registers
-    if not work.moved and not is_packed and node.opcode in ("broadcast", "copy", "iota"):
+    stays = not work.moved and not is_packed and work.fills_tiles
+    if stays and node.opcode in ("broadcast", "copy", "iota"):
         filling = on.splat * work.registers.get("single", 0.0)
         return TpuCycles(filling, 0.0, windows * on.window, filling + windows * on.window)
-    compute = _vector_cycles(work, on) + on.register_cycles("packed") * work.registers.get("packed", 0.0)
-    compute = (compute + work.local / on.vmem) * windows / work.windows
-    if not work.moved and not is_packed and not work.has_operands:
+    compute = _vector_cycles(work, on) * windows / work.windows
+    if stays and not work.has_operands:
         return TpuCycles(compute, 0.0, windows * on.window, compute + windows * on.window)
+    passing = max(on.register_cycles(name) * work.registers.get(name, 0.0) for name in PASSING)
+    moving += (work.local / on.vmem + passing) * windows / work.windows
     fetch, busy = on.latency + moving / windows, compute / windows
-    total = windows * (max(fetch, busy) + on.window) + min(fetch, busy)
-    return TpuCycles(compute, moving, windows * (on.latency + on.window), total)
+    total = windows * max(fetch, busy) + min(fetch, busy)
+    return TpuCycles(compute, moving, windows * on.latency, total)
 
 
 def scalar_cycles(on: TpuParameters) -> float:
@@ -141,7 +150,7 @@ def is_scalar(node: Apply) -> bool:
 
 
 def _vector_cycles(work: TpuWork, on: TpuParameters) -> float:
-    apart = ("packed", "reduce-window")
+    apart = ("packed", "reduce-window") if work.products or "reduce-window" in work.registers else PASSING
     return sum(on.register_cycles(name) * count for name, count in work.registers.items() if name not in apart)
 
 
@@ -154,7 +163,7 @@ def _product_cycles(work: TpuWork, moving: float, on: TpuParameters) -> TpuCycle
     beside += on.drain * sum(product.results for product in work.products)
     compute = math.hypot(matrix, beside) * windows / work.windows
     longer, shorter = max(moving, compute), min(moving, compute) / windows
-    fixed = (on.hbm_start if work.moved else on.start) + windows * on.step
+    fixed = (on.hbm_start if work.moved >= HIDDEN_BYTES else on.start) + windows * on.step
     return TpuCycles(compute, moving, fixed, longer + on.overlap * shorter + fixed)
 
 
@@ -162,7 +171,8 @@ def _matrix_cycles(product: MatrixWork, on: TpuParameters) -> float:
     """Cycles of a product, by the cheapest choice of the factor that stays in the array."""
     rows, contracted, columns = (max(1.0, size) for size in (product.rows, product.contracted, product.columns))
     choices = ((rows, contracted, columns), (contracted, rows, columns), (columns, contracted, rows))
-    cycles = min(_tile_cycles(*choice, on) for choice in choices)
+    choices = choices[:1] if product.streams_rows else choices
+    cycles = product.passes * min(_tile_cycles(*choice, on) for choice in choices)
     return cycles * (on.narrow if product.element_bits <= NARROW_BITS else 1.0)
 
 

@@ -23,6 +23,10 @@ VMEM = 1
 """The memory space of a TPU's vector memory, on the chip: S(1)."""
 LANES = 8 * 128
 """The 32-bit lanes of a vector register."""
+TILE = 128
+"""Output features whose groups fill the diagonal of one tile, also in arrays of 256 x 256."""
+MET_BY_BATCHES = 1.01
+"""Fewer positions than this meet each result if a convolution's window stands for batches: one, but for rounding."""
 MOST_WINDOWS = 1 << 40
 """Larger products of iteration bounds are taken for this: no program has them, but a text may."""
 _WINDOWS = re.compile(r'"iteration_bounds":\[((?:"[0-9]{1,18}",?){0,16})\]')
@@ -39,21 +43,29 @@ PARTIAL = frozenset(("slice", "dynamic-slice", "gather"))
 
 @dataclass(frozen=True, slots=True)
 class MatrixWork:
-    """A product as a systolic array runs it: `tiles` of the factor that stays, `rows` of the other through each."""
+    """A product as a systolic array runs it: `passes` products of `rows` by `contracted` by `columns`.
+
+    `results` are the vector registers of a result that is narrower than 32 bits, `element_bits` the width of the wider
+    factor's elements. Unless `streams_rows`, the compiler may stream any of the three sizes through tiles of the other
+    two.
+    """
 
     rows: float
     contracted: float
     columns: float
     results: float
     element_bits: int
+    passes: int = 1
+    streams_rows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TpuWork:
     """The work of one run of an instruction: bytes, f32 vector registers by class of operation, products, windows.
 
-    `loaded` and `stored` are bytes of the device's main memory (HBM), `local` bytes of VMEM, whole tiles each.
-    `windows` is the number of pieces in which operands pass through VMEM.
+    `loaded` and `stored` are bytes of the device's main memory (HBM), `local` bytes read of arrays that stand in VMEM,
+    whole tiles each. `windows` is the number of pieces in which operands pass through VMEM. `fills_tiles` is false if
+    the tiles of a result are smaller than a register, such as T(4,128).
     """
 
     loaded: int
@@ -63,6 +75,7 @@ class TpuWork:
     registers: Mapping[str, float]
     products: tuple[MatrixWork, ...] = ()
     has_operands: bool = True
+    fills_tiles: bool = True
 
     @property
     def moved(self) -> int:
@@ -93,16 +106,17 @@ def tpu_work(node: Apply, flops: Callable[[Apply], float]) -> TpuWork:
     else:
         _count_single(node, registers)
     is_product = bool(products) or "reduce-window" in registers
-    loaded, local_in = _operand_bytes(node, called if isinstance(called, Graph) else None, is_product)
-    stored, local_out = _result_bytes(node, called if isinstance(called, Graph) else None)
+    loaded, local = _operand_bytes(node, called if isinstance(called, Graph) else None, is_product)
+    stored = _stored_bytes(node, called if isinstance(called, Graph) else None)
     return TpuWork(
         loaded,
         stored,
-        local_in + local_out,
+        local,
         window_count(node),
         dict(registers),
         tuple(products),
         any(_is_array(operand.type) for operand in node.operands),
+        _fills_tiles(node.type),
     )
 
 
@@ -196,7 +210,7 @@ def _count_single(node: Apply, registers: defaultdict[str, float]) -> None:
         kinds = [operand.type for operand in node.operands[1:]]
     size = max(map(registers_of, kinds), default=0.0)
     if is_transposing(node):
-        registers["relayout"] += size
+        registers["relayout"] += sum(registers_of(kind) for kind in kinds if _space(kind) != VMEM)
         return
     if node.opcode in ("reduce", "reduce-window"):
         registers[node.opcode] += size
@@ -256,21 +270,15 @@ def _touched(parameter: Node) -> list[Type | None] | None:
     return kinds
 
 
-def _result_bytes(node: Apply, called: Graph | None) -> tuple[int, int]:
-    """Bytes written in HBM and in VMEM; of results that are updated in place, the update."""
-    main, local = 0, 0
-    made: list[tuple[Type | None, Type | None]] = [(node.type, node.type)]
+def _stored_bytes(node: Apply, called: Graph | None) -> int:
+    """Bytes written in HBM; of results that are updated in place, the update."""
+    made = [node.operands[1].type if node.opcode == "dynamic-update-slice" else node.type]
     if called is not None and called.output is not None:
         roots = called.output.operands if called.output.opcode == "tuple" else (called.output,)
-        made = [(root.type, _written(root)) for root in roots]
-    elif node.opcode == "dynamic-update-slice":
-        made = [(node.type, node.operands[1].type)]
+        made = [_written(root) for root in roots]
     kinds = list(node.type.leaves()) if node.type is not None else []
     spaces = [_space(kind) for kind in kinds] or [DEVICE_MEMORY]
-    for number, (_, written) in enumerate(made):
-        space = spaces[min(number, len(spaces) - 1)]
-        main, local = (main + _stored(written), local) if space != VMEM else (main, local + _stored(written))
-    return main, local
+    return sum(_stored(written) for number, written in enumerate(made) if spaces[min(number, len(spaces) - 1)] != VMEM)
 
 
 def _written(root: Node) -> Type | None:
@@ -290,6 +298,13 @@ def _is_array(kind: Type | None) -> bool:
     return not isinstance(kind, TensorType) or bool(kind.dims)
 
 
+def _fills_tiles(kind: Type | None) -> bool:
+    """Whether the tiles of each array of a value are whole registers, as far as its layout says."""
+    leaves = (leaf for leaf in kind.leaves() if isinstance(leaf, TensorType)) if kind is not None else ()
+    tiles = (leaf.layout.tiles[0] for leaf in leaves if leaf.layout is not None and leaf.layout.tiles)
+    return all(math.prod(tile) >= LANES for tile in tiles)
+
+
 def _space(kind: Type | None) -> int:
     return next((memory_space(leaf) for leaf in kind.leaves()), DEVICE_MEMORY) if kind is not None else DEVICE_MEMORY
 
@@ -299,21 +314,54 @@ def _stored(kind: Type | None) -> int:
 
 
 def _product(node: Apply, flops: float) -> MatrixWork:
-    """The rows, contracted and output features of a product.
+    """The rows, contracted and output features of a product, and into how many passes its window divides it.
 
-    The positions of a convolution's window, and the batches of a product that the compiler wrote as a convolution,
-    count as contracted: the FLOPs say how many rows meet each.
+    The FLOPs say how many positions of a convolution's window meet each row of its result. If few of them do, the
+    compiler wrote batches as a window: they count as contracted. Otherwise the longer of the rows and what is
+    contracted streams: in the gradient of a kernel the positions, else the rows, with the positions along one dimension
+    contracted together with the features and a pass for each of the others. Zeros that padding and dilation insert are
+    multiplied as well. Feature groups fill the diagonal of a tile, one position at a time.
     """
     kinds = [operand.type for operand in node.operands[:2]]
     bits = max((kind.dtype.bits for kind in kinds if isinstance(kind, TensorType)), default=16)
-    right = kinds[-1] if kinds else None
-    if not isinstance(right, TensorType):
-        return MatrixWork(0.0, 0.0, 0.0, 0.0, bits)
-    kernel = max(1, math.prod(right.dims))
+    right, made = kinds[-1] if kinds else None, node.type
     labels = node.attributes.get("dim_labels")
-    if labels is not None and "o" in labels.rhs:
-        columns = right.dims[labels.rhs.index("o")]
-    else:
-        shared = {*(node.attributes.get("rhs_contracting_dims") or ()), *(node.attributes.get("rhs_batch_dims") or ())}
-        columns = math.prod(size for dim, size in enumerate(right.dims) if dim not in shared)
-    return MatrixWork(flops / 2 / kernel, kernel / max(1, columns), columns, registers_of(node.type), bits)
+    if not isinstance(right, TensorType) or not isinstance(made, TensorType):
+        return MatrixWork(0.0, 0.0, 0.0, 0.0, bits)
+    if labels is None or "o" not in labels.rhs or "i" not in labels.rhs:
+        return _dot_product(node, right, flops, bits)
+    columns, features = (max(1, right.dims[labels.rhs.index(name)]) for name in "oi")
+    sizes = [size for size, name in zip(right.dims, labels.rhs, strict=False) if name not in "io"]
+    positions, elements = max(1, math.prod(sizes)), max(1, math.prod(made.dims))
+    rows, results = elements / columns, _narrow_registers(made)
+    groups = max(node.attributes.get("feature_group_count") or 1, node.attributes.get("batch_group_count") or 1)
+    if groups > 1:
+        block = min(columns, TILE)
+        filled = max(1.0, block * groups / columns)
+        return MatrixWork(rows, features * filled, block, results, bits, positions * -(-columns // TILE), True)
+    met = flops / 2 / elements / features
+    if met < MET_BY_BATCHES or (met < positions / 2 and not _inserts_zeros(node)):
+        return MatrixWork(rows * met / positions, features * positions, columns, results, bits)
+    if features * positions > rows:
+        return MatrixWork(features * positions, rows, columns, results, bits, 1, True)
+    together = max(sizes, default=1)
+    return MatrixWork(rows, features * together, columns, results, bits, positions // max(1, together), True)
+
+
+def _narrow_registers(made: Type | None) -> float:
+    """The vector registers of a product's result if its elements have to be packed."""
+    return registers_of(made) if isinstance(made, TensorType) and made.dtype.bits < 32 else 0.0
+
+
+def _inserts_zeros(node: Apply) -> bool:
+    """Whether a convolution slides one by one over an operand with zeros between its elements."""
+    dimensions = node.attributes["window"].dimensions if node.attributes.get("window") is not None else ()
+    return any(dimension.base_dilation > 1 and dimension.stride == 1 for dimension in dimensions)
+
+
+def _dot_product(node: Apply, right: TensorType, flops: float, bits: int) -> MatrixWork:
+    """The rows, contracted and output features of a dot; batches count as contracted."""
+    shared = {*(node.attributes.get("rhs_contracting_dims") or ()), *(node.attributes.get("rhs_batch_dims") or ())}
+    columns = math.prod(size for dim, size in enumerate(right.dims) if dim not in shared)
+    kernel = max(1, math.prod(right.dims))
+    return MatrixWork(flops / 2 / kernel, kernel / max(1, columns), columns, _narrow_registers(node.type), bits)
