@@ -84,6 +84,8 @@ PULL = 0.03
 ROBUST = 0.15
 """The error, as a logarithm, from which on outliers count linearly."""
 MOST_STEPS = 40
+NEAR = 0.15
+"""Programs whose total is off by no more than this are counted."""
 
 
 class Row(NamedTuple):
@@ -186,11 +188,15 @@ def _print_table(rows: Sequence[Row], on: TpuParameters) -> None:
         f"all: {len(rows)} instructions, Spearman {_spearman(found, wanted):.3f}, "
         f"median error {np.median(np.abs(np.log(found / wanted))):.3f}, total {found.sum() / wanted.sum():.2f}"
     )
-    for program in dict.fromkeys(row.program for row in rows):
+    near = 0
+    programs = dict.fromkeys(row.program for row in rows)
+    for program in programs:
         chosen = np.array([row.program == program for row in rows])
         ratio = found[chosen].sum() / wanted[chosen].sum()
+        near += abs(ratio - 1) <= NEAR
         rank = _spearman(found[chosen], wanted[chosen])
         print(f"{program:32} {chosen.sum():4} {rank:7.3f} {ratio:6.2f}")
+    print(f"{near} of {len(programs)} programs within {NEAR:.0%}")
     worst = sorted(range(len(rows)), key=lambda number: -abs(found[number] - wanted[number]))[:20]
     for number in worst:
         row = rows[number]

@@ -107,7 +107,8 @@ def tpu_work(node: Apply, flops: Callable[[Apply], float]) -> TpuWork:
         _count_single(node, registers)
     is_product = bool(products) or "reduce-window" in registers
     loaded, local = _operand_bytes(node, called if isinstance(called, Graph) else None, is_product)
-    stored = _stored_bytes(node, called if isinstance(called, Graph) else None)
+    sizes = _stored_sizes(node, called if isinstance(called, Graph) else None)
+    stored = max(sizes, default=0) if products else sum(sizes)  # a product hides what is stored beside its result
     return TpuWork(
         loaded,
         stored,
@@ -270,15 +271,15 @@ def _touched(parameter: Node) -> list[Type | None] | None:
     return kinds
 
 
-def _stored_bytes(node: Apply, called: Graph | None) -> int:
-    """Bytes written in HBM; of results that are updated in place, the update."""
+def _stored_sizes(node: Apply, called: Graph | None) -> list[int]:
+    """Bytes of each result that is written in HBM; of results that are updated in place, the update."""
     made = [node.operands[1].type if node.opcode == "dynamic-update-slice" else node.type]
     if called is not None and called.output is not None:
         roots = called.output.operands if called.output.opcode == "tuple" else (called.output,)
         made = [_written(root) for root in roots]
     kinds = list(node.type.leaves()) if node.type is not None else []
     spaces = [_space(kind) for kind in kinds] or [DEVICE_MEMORY]
-    return sum(_stored(written) for number, written in enumerate(made) if spaces[min(number, len(spaces) - 1)] != VMEM)
+    return [_stored(written) for number, written in enumerate(made) if spaces[min(number, len(spaces) - 1)] != VMEM]
 
 
 def _written(root: Node) -> Type | None:
