@@ -26,10 +26,11 @@ DERIVED = {
 traits."""
 NO_OPCODES = {"inspection/query/expression.py: KEYWORDS"}
 """Lists of words that look like opcodes: those of the language of queries."""
-MOST_LISTS = 24
+MOST_LISTS = 30
+"""Of these, five are what the compiler for TPUs was seen to do."""
 MOST_CITED = 7
 """How many more there may be that restate a list of XLA's, and name its file."""
-MOST_INLINE = 10
+MOST_INLINE = 12
 
 
 @cache

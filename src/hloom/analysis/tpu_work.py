@@ -96,12 +96,12 @@ def tpu_work(node: Apply, flops: Callable[[Apply], float]) -> TpuWork:
     called = node.attributes.get("calls") if node.opcode == "fusion" else None
     if isinstance(called, Graph):
         for member in _members(called):
-            if member.opcode in PRODUCTS:
+            if _is_product(member):
                 products.append(_product(member, flops(member)))
             else:
                 _count(member, registers)
         _count_packing(called, registers)
-    elif node.opcode in PRODUCTS:
+    elif _is_product(node):
         products.append(_product(node, flops(node)))
     else:
         _count_single(node, registers)
@@ -121,7 +121,8 @@ def tpu_work(node: Apply, flops: Callable[[Apply], float]) -> TpuWork:
     )
 
 
-PRODUCTS = frozenset(("convolution", "dot"))
+def _is_product(node: Node) -> bool:
+    return node.opcode in ("convolution", "dot")
 
 
 def window_count(node: Node) -> int:

@@ -138,7 +138,7 @@ def _as_routine(graph: Graph, node: Apply, target: str, platform: str) -> str | 
     if routine is None:
         return None
     made = routine.cuda if platform == CUDA else _lapack_name(routine, node) if platform == CPU else routine.tpu
-    is_op = routine.tpu_became in _HLO_OPS and (platform == TPU or not made)
+    is_op = routine.tpu_became in ("cholesky", "triangular-solve") and (platform == TPU or not made)
     if is_op or platform == TPU:
         if not is_op and not _is_f32(node):
             return None
@@ -298,7 +298,6 @@ ROUTINES = (
     ),
 )  # fmt: skip
 """The routines that more than one platform has."""
-_HLO_OPS = {"cholesky", "triangular-solve"}
 _FROM_TPU = {"Qr", "ProductOfElementaryHouseholderReflectors", "Eigh"}
 _BY_TPU = {routine.tpu: routine for routine in ROUTINES if routine.tpu}
 _BY_TARGET = {
