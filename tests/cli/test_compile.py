@@ -110,7 +110,7 @@ def test_a_missing_compiler(call: Call, step: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("HLOOM_TPU_PYTHON", "/nowhere/python")
     result = call("compile", step, "--for", "v5e")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "HLOOM_TPU_PYTHON=/nowhere/python is no program" in result.stderr
+    assert "HLOOM_TPU_PYTHON=/nowhere/python is not an executable file" in result.stderr
 
 
 def test_an_empty_file(call: Call, tmp_path: Path, compiler: FakeCompiler):

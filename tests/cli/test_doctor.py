@@ -27,7 +27,7 @@ def test_compilers_that_are_missing(call: Call, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("HLOOM_TPU_PYTHON", "/nowhere\x1b[31m")
     result = call("doctor")
     assert result.exit_code == 0
-    assert "HLOOM_TPU_PYTHON=/nowhere\\033[31m is no program" in result.stdout
+    assert "HLOOM_TPU_PYTHON=/nowhere\\033[31m is not an executable file" in result.stdout
     assert "\x1b" not in result.stdout
     record = json.loads(call("doctor", "--json").stdout)
     assert record["compilers"][0]["found"] is False

@@ -55,11 +55,13 @@ class SpaceBudgets(click.ParamType):
             return value
         budgets: dict[str, int] = {}
         for part in value.split(","):
+            if not part.strip() and value.strip():
+                self.fail(f"'{value}' has an empty part: write hbm=16GiB,vmem=128MiB", param, ctx)
             name, equals, size = part.rpartition("=")
             name = name.strip().lower() if equals else MAIN_MEMORY
             name = MAIN_MEMORY if name == HBM else name
             if name not in SPACE_SHORT_NAMES:
-                self.fail(f"no memory is called '{name}': they are {', '.join(SPACE_SHORT_NAMES)}", param, ctx)
+                self.fail(f"no memory is called '{name}'; known are {', '.join((HBM, *SPACE_SHORT_NAMES))}", param, ctx)
             if name in budgets:
                 self.fail(f"'{value}' gives two budgets for one memory", param, ctx)
             budgets[name] = ByteSize().convert(size, param, ctx)

@@ -22,7 +22,9 @@ def test_a_variable_names_the_interpreter(compiler: FakeCompiler):
 
 def test_an_interpreter_without_the_compiler(compiler: FakeCompiler):
     compiler.plays("success", {"python": "3.11.7", "jax": "0.10.2", "jaxlib": "0.10.2"})
-    with pytest.raises(MissingCompiler, match=r"has no jax-cuda12-plugin or jax-cuda13-plugin\n.*-m pip install"):
+    with pytest.raises(
+        MissingCompiler, match=r"does not have jax-cuda12-plugin or jax-cuda13-plugin\n.*-m pip install"
+    ):
         find_environment("cuda")
     assert find_environment("cpu").versions["jax"] == "0.10.2"
 
@@ -32,7 +34,8 @@ def test_an_interpreter_without_the_compiler(compiler: FakeCompiler):
     [
         ("#!/bin/sh\necho hello\n", "does not answer as a Python interpreter does"),
         ("#!/bin/sh\necho '[1]'\n", "does not answer as a Python interpreter does"),
-        ("#!/nowhere/at/all\n", "cannot be started: no such file"),
+        ("#!/bin/sh\nprintf '{\"a\":%09000d' 0 | tr 0 '['\n", "does not answer as a Python interpreter does"),
+        ("#!/nowhere/at/all\n", "cannot start .*: no such file"),
     ],
 )
 def test_a_program_that_is_no_interpreter(contents: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -46,7 +49,7 @@ def test_a_program_that_is_no_interpreter(contents: str, message: str, tmp_path:
 
 def test_a_path_that_is_no_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HLOOM_GPU_PYTHON", str(tmp_path / "none"))
-    with pytest.raises(MissingCompiler, match="is no program\n  give the path of an interpreter"):
+    with pytest.raises(MissingCompiler, match="is not an executable file\n  give the path of an interpreter"):
         find_environment("cuda")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").write_text("")
@@ -89,3 +92,17 @@ def test_settings_of_this_process_do_not_reach_the_compiler(monkeypatch: pytest.
     assert made["ALLOW_MULTIPLE_LIBTPU_LOAD"] == "1"
     assert "device_count=4" in child_environment("cpu", 4, "", "folder")["XLA_FLAGS"]
     assert child_environment("cuda", 4, "", "folder")["CUDA_VISIBLE_DEVICES"] == ""
+
+
+def test_a_relative_path_holds_in_the_folder_of_a_compilation(compiler: FakeCompiler, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(compiler.python.parent)
+    monkeypatch.setenv("HLOOM_TPU_PYTHON", compiler.python.name)
+    assert find_environment("tpu").python == str(compiler.python)
+
+
+def test_an_interpreter_may_warn_before_it_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "python"
+    path.write_text("#!/bin/sh\necho warning >&2\necho '{\"jax\": \"1\", \"jaxlib\": \"1\", \"libtpu\": \"1\"}'\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("HLOOM_TPU_PYTHON", str(path))
+    assert find_environment("tpu").versions["libtpu"] == "1"

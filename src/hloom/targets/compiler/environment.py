@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from hloom.targets.compiler.child import run_child
 from hloom.targets.compiler.target import CPU, CUDA, TPU
-from hloom.text import HloomError, system_message, visible
+from hloom.text import HloomError, visible
 
 PROBE_SECONDS = 60.0
 """Seconds that an interpreter may take to tell its packages' versions; 0.1 s are usual, more on network disks."""
-MOST_PROBE_BYTES = 64 << 10
-"""The maximum number of bytes that it may print."""
+LONGEST_ANSWER = 64 << 10
+"""The maximum number of characters of its answer; 200 are usual."""
 _PROBE = """
 import json, sys
 from importlib.metadata import PackageNotFoundError, version
@@ -95,11 +95,12 @@ def find_environment(platform: str) -> Environment:
     compiler = COMPILERS[platform]
     given = os.environ.get(compiler.variable)
     if given:
+        given = os.path.abspath(given)  # it is started in other folders; links stay, for they make an environment
         versions = _versions_in(given, compiler)
         missing = _missing(compiler, versions)
         if missing:
             raise MissingCompiler(
-                f"{compiler.variable}={visible(given)} has no {' and no '.join(missing)}",
+                f"{compiler.variable}={visible(given)} does not have {' and '.join(missing)}",
                 hint=f"{visible(given)} -m pip install {compiler.packages}",
             )
         return Environment(platform, given, compiler.variable, versions)
@@ -135,26 +136,30 @@ def _versions_in(python: str, compiler: Compiler) -> dict[str, str]:
     """The versions that another interpreter tells of its packages."""
     where = f"{compiler.variable}={visible(python)}"
     if not os.path.isfile(python) or not os.access(python, os.X_OK):
-        what = "is a folder" if os.path.isdir(python) else "is no program"
+        what = "is a folder" if os.path.isdir(python) else "is not an executable file"
         inside = [path for path in (Path(python) / "bin" / "python",) if path.is_file()]
         raise MissingCompiler(
             f"{where} {what}", hint=f"give {visible(str(inside[0]))}" if inside else "give the path of an interpreter"
         )
     try:
-        done = subprocess.run(
-            [python, "-I", "-c", _PROBE, *_names(compiler)],
-            stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_SECONDS, check=False,
-        )  # fmt: skip
-        answer = json.loads(done.stdout[:MOST_PROBE_BYTES])
-    except subprocess.TimeoutExpired:
-        raise MissingCompiler(f"{where} did not answer within {PROBE_SECONDS:.0f} s") from None
-    except OSError as problem:
-        raise MissingCompiler(f"{where} cannot be started: {system_message(problem)}") from None
-    except ValueError:
-        raise MissingCompiler(f"{where} does not answer as a Python interpreter does") from None
+        done = run_child([python, "-I", "-c", _PROBE, *_names(compiler)], os.environ, os.sep, PROBE_SECONDS)
+    except HloomError as problem:
+        raise MissingCompiler(f"{where}: {problem.message}") from None
+    if done.timed_out:
+        raise MissingCompiler(f"{where} did not answer within {PROBE_SECONDS:.0f} s")
+    answer = _last_object(done.printed)
     if not isinstance(answer, dict) or not all(isinstance(value, str) for value in answer.values()):
         raise MissingCompiler(f"{where} does not answer as a Python interpreter does")
     return {str(name): visible(number)[:40] for name, number in answer.items()}
+
+
+def _last_object(printed: str) -> object:
+    """The JSON of the last line that can be an object: an interpreter may print warnings, too."""
+    lines = [line for line in printed.splitlines() if line.startswith("{") and len(line) <= LONGEST_ANSWER]
+    try:
+        return json.loads(lines[-1]) if lines else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def child_environment(platform: str, devices: int, dump_flags: str, folder: str) -> dict[str, str]:

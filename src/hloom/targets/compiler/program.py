@@ -189,7 +189,7 @@ def _check_devices(replicas: int, partitions: int, target: Target) -> None:
     parts += [f"{replicas:,} replicas"] if replicas > 1 else []
     raise HloomError(
         f"the program is for {asked:,} devices ({', '.join(parts)}), and {target.name} has {target.devices:,}",
-        hint=f"name a target with {asked:,} devices, such as {target.chip} without a number, or shard the program anew",
+        hint=f"give {target.chip} alone for a target of {asked:,} devices, or shard the program for {target.devices:,}",
     )
 
 

@@ -137,13 +137,15 @@ def _tpu(name: str, text: str, devices: int) -> Target:
 
 def _smallest_slice(generation: str, devices: int) -> str:
     per_chip = TPUS[generation].devices_per_chip
-    for name in slices(generation):
-        count = math.prod(_extents(name)) * per_chip
-        if count == devices or (devices == 1 and count == per_chip):
-            return name
-    raise HloomError(
-        f"no slice of TPU {generation} has {devices:,} devices", hint=f"give a slice, such as {generation}:2x2"
-    )
+    counts = {math.prod(_extents(name)) * per_chip: name for name in reversed(list(slices(generation)))}
+    name = counts.get(per_chip if devices == 1 else devices)
+    if name is None:
+        shown = ", ".join(f"{count:,}" for count in sorted(counts)[:12])
+        raise HloomError(
+            f"no slice of TPU {generation} has {devices:,} devices",
+            hint=f"shard the program for the devices of a slice: {shown}{', ...' if len(counts) > 12 else ''}",
+        )
+    return name
 
 
 def _gpu(name: str, chip: str, text: str, devices: int) -> Target:
