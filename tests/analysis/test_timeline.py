@@ -8,7 +8,7 @@ import pytest
 
 import hloom
 from hloom.analysis import Device, Interconnect, roofline
-from hloom.analysis.timeline import MOST_SECONDS, timeline
+from hloom.analysis.timeline import MOST_SECONDS, _excess, timeline  # pyright: ignore[reportPrivateUsage]
 from tests.helpers.work import calls, growth
 
 LINK = Interconnect("ring", "NVLink", "switch", 100.0, 0.0)
@@ -49,6 +49,24 @@ def test_what_would_help_is_independent_of_the_collective():
     (hint,) = timeline(OVERLAPPED, ROUND).hints()
     assert [(node.name, seconds) for node, seconds in hint.independent] == [("a", 10), ("b", 10)]
     assert (hint.room, hint.saved) == (10, 10)  # b could stand before the end too; a does
+
+
+def test_rounding_is_no_time():
+    made = timeline(
+        """HloModule m, is_scheduled=true, num_partitions=4
+ENTRY e {
+  x = f32[256,512] parameter(0)
+  g = (f32[256,512], f32[1024,512]) all-gather-start(x), replica_groups={{0,1,2,3}}, dimensions={0}, channel_id=1
+  t = f32[256,512] tanh(x)
+  ROOT d = f32[1024,512] all-gather-done(g)
+}""",
+        "tpu-v5e",
+    )
+    (hint,) = made.hints()
+    assert 0 < hint.exposure.seconds < hint.exposure.duration
+    assert hint.saved == 0  # t hides its part already
+    assert _excess(8_250 + 1e-12, 8_250) == 0
+    assert _excess(3.5, 1.25) == 2.25
 
 
 def test_the_critical_path_follows_what_was_waited_for():
@@ -187,7 +205,7 @@ ENTRY e {{
     )
     assert made.seconds == 40
     assert made.notes() == [
-        "ends whose start is in no instruction before them wait for nothing: d",
+        "ends without a start of their own before them wait for nothing: d",
         "starts without an end are waited for at the end of their computation: g",
     ]
 

@@ -39,6 +39,8 @@ NETWORK = "links"
 """The stream of collectives on a device that states no links between devices."""
 MOST_SECONDS = 1e300
 """Longer times, which only made-up trip counts have, are taken for this."""
+ROUNDING = 1e-11
+"""Times closer than this fraction are equal: sums of 20,000 times differ by up to 2e-12 with the order of addition."""
 MOST_STEPS_BACK = 10_000
 """How many instructions between an asynchronous end and its start are looked through: tuples and their elements."""
 HINTS = 5
@@ -167,7 +169,7 @@ class Timeline(Displayed):
                 if event.node not in row.calls:
                     spent = _times(event.end - event.start, self.runs[row.graph])
                     busy[event.stream] = min(MOST_SECONDS, busy.get(event.stream, 0.0) + spent)
-        return [(name, spent, max(0.0, self.entry.duration - spent)) for name, spent in busy.items()]
+        return [(name, spent, _excess(self.entry.duration, spent)) for name, spent in busy.items()]
 
     @cached_property
     def exposed(self) -> list[tuple[Exposure, float]]:
@@ -210,7 +212,7 @@ class Timeline(Displayed):
                 continue
             free: dict[str, float] = {}
             for event in row.events:
-                idle = event.start - free.get(event.stream, 0.0)
+                idle = _excess(event.start, free.get(event.stream, 0.0))
                 if idle > 0:
                     found.append(Gap(event.stream, event.node, idle, self.runs[row.graph]))
                 free[event.stream] = event.end
@@ -229,7 +231,7 @@ class Timeline(Displayed):
             notes.append(f"conditionals take their longest branch: {_names(self.branches)}")
         unstarted = [node for row in self.graphs.values() for node in row.unstarted]
         if unstarted:
-            notes.append(f"ends whose start is in no instruction before them wait for nothing: {_names(unstarted)}")
+            notes.append(f"ends without a start of their own before them wait for nothing: {_names(unstarted)}")
         unfinished = [node for row in self.graphs.values() for node in row.unfinished]
         if unfinished:
             notes.append(f"starts without an end are waited for at the end of their computation: {_names(unfinished)}")
@@ -313,7 +315,7 @@ class Timeline(Displayed):
         ]
         running = sum(seconds for _, seconds in independent)
         if row.is_asynchronous:  # what runs meanwhile hides it already
-            running = max(0.0, running - (row.duration - row.seconds))
+            running = _excess(running, row.duration - row.seconds)
         longest = tuple(nlargest(3, independent, key=lambda pair: pair[1]))
         return Hint(row, times, longest, min(row.seconds, running))
 
@@ -378,7 +380,7 @@ class _Layout:
     def _wait(self, number: int, is_asynchronous: bool = True) -> None:
         """Let the computation wait for an operation."""
         event = self.row.events[number]
-        waited = event.end - self.now
+        waited = _excess(event.end, self.now)
         if waited > 0:
             duration = event.end - event.start
             self.row.exposures.append(Exposure(event.node, event.stream, waited, duration, is_asynchronous))
@@ -524,6 +526,11 @@ def _reached(start: Node, graph: Graph, step: Any) -> set[Node]:
                 reached.add(other)
                 pending.append(other)
     return reached
+
+
+def _excess(seconds: float, others: float) -> float:
+    """By how much a time exceeds another; 0 where only rounding tells them apart."""
+    return seconds - others if seconds - others > ROUNDING * seconds else 0.0
 
 
 def _times(seconds: float, times: float) -> float:
