@@ -88,6 +88,8 @@ def test_a_sweep(call: Call, step: Path, compiler: FakeCompiler):
         (["--sweep", "xla_a=1", "-o", "out"], "give no -o"),
         (["--sweep", "foo=1"], "'foo=1' is no flag of XLA"),
         (["--passes"], "--passes needs --dump DIR"),
+        (["--dump", "-"], "many files are written: give a folder"),
+        (["-o", "same", "--dump", "./same"], "-o and --dump each write a folder of their own"),
         (["--flag", "a"], "'a' is no flag of XLA"),
         (["--seconds", "0"], "not in the range"),
         (["--for", "v9"], "there is no target 'v9'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,9 +126,7 @@ def command(
         (sweep and output is not None, "--sweep compares programs: give no -o"),
         (sweep and dump is not None, "--sweep compares programs: give no --dump"),
     )
-    for folder in (output, dump):
-        if folder not in (None, STDOUT):
-            check_new_folder(folder)
+    _check_folders(output, dump)
     parse_flags(flags)
     module = read_program(source)
     wanted = parse_target(target, devices_of(module))
@@ -145,6 +144,19 @@ def command(
     _write(program, json_output=json_output, output=output)
     if program.fits is False:
         context.exit(NO)
+
+
+def _check_folders(output: Path | None, dump: Path | None) -> None:
+    """Refuse folders that cannot be written, before anything is compiled."""
+    if dump == STDOUT:
+        raise click.BadParameter("many files are written: give a folder", param_hint="--dump")
+    folders = [folder for folder in (output, dump) if folder not in (None, STDOUT)]
+    for folder in folders:
+        check_new_folder(folder)
+    if len(folders) == 2:
+        one, other = (Path(os.path.realpath(folder)) for folder in folders)
+        if one == other or one in other.parents or other in one.parents:
+            raise click.UsageError("-o and --dump each write a folder of their own: give two that are apart")
 
 
 def _write(program: CompiledProgram, *, json_output: bool, output: Path | None) -> None:

@@ -113,7 +113,7 @@ def adapt_custom_calls(module: Module, platform: str, *, opaque: bool = False) -
 
 _HINT = (
     "lower the program for this platform (jax: .lower(lowering_platforms=...)), or give --opaque-calls "
-    "(opaque_calls=True): each becomes an opaque call of the same types, whose own memory and time nobody counts"
+    "(opaque_calls=True): each becomes an opaque call of the same types, whose own memory and time are not counted"
 )
 
 
