@@ -95,6 +95,7 @@ RESULTS: dict[str, Callable[[Path], Any]] = {
     "Quantization": lambda _: hloom.quantize(hloom.parse(LAYERS), "int8", only=["w", "v"]),
     "Matches": lambda _: hloom.grep(step(), "dot"),
     "Roofline": lambda _: hloom.roofline(step(), "h100"),
+    "Timeline": lambda _: hloom.timeline(step(), "h100"),
     "Rule": lambda _: hloom.rule_from(lambda x: ops.negate(ops.negate(x)), lambda x: x),
     "RunResult": lambda _: hloom.run(step()),
     "SaturatedGraph": lambda _: hloom.saturate(step())[1][0],

@@ -157,6 +157,7 @@ LOOP, STEP, NETWORK = hloom.parse(TEXT), hloom.parse(PLAIN), hloom.parse(NETWORK
 ONE_STAGE = PipelinePlan((Stage(0, 0, (0,)),), 1)
 FUNCTIONS: dict[str, Callable[[str], Any]] = {
     "cost trip_counts": lambda n: hloom.cost(LOOP, trip_counts={n.format("loop.6"): 3}),
+    "timeline trip_counts": lambda n: hloom.timeline(LOOP, "h100", trip_counts={n.format("loop.6"): 3}),
     "roofline trip_counts": lambda n: hloom.roofline(LOOP, "h100", trip_counts={n.format("loop.6"): 3}),
     "page trip_counts": lambda n: hloom.page(LOOP, "p.html", trip_counts={n.format("loop.6"): 3}),
     "view trip_counts": lambda n: hloom.view(LOOP, "p.html", trip_counts={n.format("loop.6"): 3}),

@@ -21,7 +21,7 @@ from hloom.sharding import Mesh, as_mesh
 
 MODULES = ("module", "program", "source", "before", "after", "left", "right", "target")
 """What parameters are called that take a module."""
-NO_MODULES = {"difference.carried", "pass_timeline.module", "load.module", "compare.left", "compare.right"}
+NO_MODULES = {"difference.carried", "pass_timeline.module", "load.module", "compare.left", "compare.right", "compile.target"}
 """Parameters so called that take something else: the name of a module, arrays."""
 OF_FUNCTIONS = {"hessian", "jacobian"}
 """What takes functions, and refuses modules with a hint."""
@@ -41,6 +41,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "auto_shard": {"function": step},
     "jit": {"function": step},
     "opt": {"passes": "simplify"},
+    "compile": {"target": "cpu"},
     "draw": {"path": "step.dot"},
     "evaluate": {"inputs": [X, WEIGHTS]},
     "fit": {"devices": 2},
@@ -56,6 +57,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "remat": {"budget": "1GiB"},
     "result_partition_specs": {"tree": X},
     "roofline": {"device": "h100"},
+    "timeline": {"device": "h100"},
     "run": {"inputs": [X, WEIGHTS]},
     "save": {"path": "saved.hlo"},
     "view": {"path": "view.html"},

@@ -46,7 +46,7 @@ def call() -> Call:
     return lambda *arguments, input=None: CliRunner().invoke(main, [str(argument) for argument in arguments], input=input)
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _compilers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Let commands that compile for a target find a fake compiler: the real ones are large, and take seconds."""
     with pytest.MonkeyPatch.context() as patch:

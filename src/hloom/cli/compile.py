@@ -117,7 +117,8 @@ def command(
       hloom compile step.hlo --for h100
       hloom compile step.hlo --for v5e:2x2 -o compiled
       hloom compile step.hlo --for v5e --dump passes --passes
-      hloom compile step.hlo --for v5e --sweep xla_tpu_scoped_vmem_limit_kib=8192,16384
+      hloom compile step.hlo --for v5e \\
+        --sweep xla_tpu_scoped_vmem_limit_kib=8192,16384
       hloom compile step.hlo --for h100 --json | jq .memory.peak
     """
     check_standard_output(output, json_output)

@@ -5,12 +5,12 @@ Covers `extraction.py`, `extraction_model.py`.
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import hloom
 from hloom.passes.saturation import saturate
 from hloom.passes.saturation.extraction_model import ExtractionModel
-from tests.passes.saturation.test_saturation import assert_same_numbers, opcodes
 
 RNN = """g = f32[16,128] add(a, p)
   n = f32[16,128] tanh(g)"""
@@ -61,15 +61,17 @@ ENTRY e {
 
 
 @pytest.mark.parametrize(("gates", "state"), [(RNN, 128), (LSTM, 32)], ids=["RNN", "LSTM"])
-def test_a_recurrent_loop_saves_no_sum_by_moving_its_weights(gates: str, state: int):
-    """One product of concatenated arrays saves the sum of two, a hundredth of the FLOPs, and takes longer."""
+def test_a_recurrent_loop_is_no_slower_for_a_sum_that_is_saved(gates: str, state: int):
+    """One product of concatenated arrays saves the sum of two, and the start of a second product on a GPU."""
     before = hloom.parse(CELL.replace("GATES", gates).replace("STATE", str(state)))
     after, _ = saturate(before, cost="flops")
-    assert "concatenate" not in opcodes(after["body"])
     simplified = hloom.opt(before, "simplify-xla,cse,dce")[0]
     assert hloom.roofline(after, "h100").seconds <= hloom.roofline(simplified, "h100").seconds
     assert hloom.cost(after).total.flops <= hloom.cost(simplified).total.flops
-    assert_same_numbers(before, after)
+    hloom.verify(after)
+    inputs = [0.1 * np.asarray(value) for value in hloom.run(before, seed=3).inputs]  # no error grows over the steps
+    for one, two in zip(hloom.run(before, inputs).outputs, hloom.run(after, inputs).outputs, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-5)
 
 
 def test_of_nearly_equal_costs_the_fastest_is_taken():
