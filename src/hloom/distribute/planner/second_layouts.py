@@ -53,7 +53,7 @@ SMALLER = 4
 WORTH = 3e-3
 """The share of the cost that second layouts must save in all: as much as a further plan must promise."""
 NOTICED = 1e-3
-"""The share of the cost that it takes to move a candidate, at least; before there is one, of the least work."""
+"""The smallest share of the cost worth moving a candidate for; before there is a cost, of the least work."""
 HINT = 1e-3
 """The cost of reading candidates in the bounding problem, as a share of their real cost; breaks ties."""
 MOST_CLONES = 200

@@ -27,7 +27,7 @@ add-negated: add(x, n:negate(y)) -> subtract(x, y) where integer or inexact, n i
     # the same in IEEE arithmetic; a negated constant is left to be folded
 subtract-negated [2]: subtract(x, negate(y)) -> add(x, y) if integer or inexact  # the same in IEEE arithmetic
 negate-of-negate [3]: negate(negate(x)) -> x
-    # the sign bit changes twice; of integers the least one is its own negation
+    # the sign bit flips twice; the smallest integer is its own negation
 negate-of-difference: negate(d:subtract(x, y)) -> subtract(y, x) if integer, d is used once
     # of floats the zeros' signs differ where x is y
 add-constants-together [2]: add(add(x, c), d) -> add(x, combined(add, c, d))

@@ -34,7 +34,7 @@ DIVIDE.table("""
 divide-by-one [3]: divide(x, 1) -> x if integer or real
     # exact, but of complex numbers, where infinite parts times 0 give NaN
 divide-by-minus-one [3]: divide(x, -1) -> negate(x) if integer or real
-    # exact; the least integer over -1 is itself, as its negation is
+    # exact; the smallest integer divided by -1 is itself, as is its negation
 divide-unsigned-by-power-of-two [2]: divide(x, c) -> shift-right-logical(x, exponent-of(c, x))
     where unsigned, c is power-of-two-integer  # c is 2^k, and k its exponent
 divide-by-float-power-of-two: divide(x, c) -> multiply(x, reciprocal(c))

@@ -87,7 +87,7 @@ def _has_one_sign(node: Node) -> bool:
 
 
 def _is_bound(node: Node, side: int) -> bool:
-    """Whether it is the least (0) or the greatest (1) number of its type in every element."""
+    """Whether every element is the smallest (0) or largest (1) number of its type."""
     element_type = element(node)
     if element_type is None:
         return False

@@ -30,7 +30,7 @@ constants-of-two-factors: multiply(multiply(x, c), multiply(y, d)) -> multiply(m
     # integers wrap around
 constant-into-broadcast: multiply(multiply(x, c), b:broadcast(y)) -> multiply(x, scaled-broadcast(b, c))
     where integer, c is scalar-constant, x is not constant, y is not literal  # fewer products; integers wrap around
-abs-of-abs [2]: abs(a:abs(x)) -> a  # also of the least integer, which is its own absolute value
+abs-of-abs [2]: abs(a:abs(x)) -> a  # holds for the smallest integer too, which is its own absolute value
 abs-of-not-negative [1, depth 3]: abs(x) -> x if x is non-negative
     # x is known to be no -0 either, as exponential(y) is
 abs-of-negate: abs(negate(x)) -> abs(x)  # the sign bit is dropped; the least integer is its own negation
