@@ -76,6 +76,7 @@ def test_more_devices_than_any_worker_has():
 
 
 def test_flags_have_a_worker_of_their_own():
+    worker_client.close()  # tests that ran before may have used other flags
     run_text(DOUBLE)
     with worker_client.xla_flags("--xla_backend_optimization_level=0"):
         run_text(DOUBLE)

@@ -91,7 +91,11 @@ def _tables(checks: Sequence[CompilerCheck]) -> Iterator[RenderableType]:
         if check.environment is None:
             yield f"{check.platform}: {readable(check.problem)}"
             yield f"  {readable(check.remedy)}"
-    yield f"compiled programs are kept in {readable(str(cache_folder()))}"
+    cache = cache_folder()
+    where = (
+        "nowhere: this user has no home folder; set HLOOM_CACHE_DIR" if cache is None else f"in {readable(str(cache))}"
+    )
+    yield f"compiled programs are kept {where}"
 
 
 def _versions_text(environment: Environment) -> str:
@@ -101,6 +105,7 @@ def _versions_text(environment: Environment) -> str:
 
 
 def _record(checks: Sequence[CompilerCheck]) -> dict[str, Any]:
+    cache = cache_folder()
     return {
         "python": platform.python_version(),
         "packages": {name: _installed(name) for name in ("hloom", *OPTIONAL)},
@@ -117,5 +122,5 @@ def _record(checks: Sequence[CompilerCheck]) -> dict[str, Any]:
             }
             for check in checks
         ],
-        "cache": str(cache_folder()),
+        "cache": None if cache is None else str(cache),
     }

@@ -5,8 +5,6 @@ from __future__ import annotations
 import atexit
 import os
 import re
-import select
-import signal
 import subprocess
 import sys
 import tempfile
@@ -22,7 +20,7 @@ from typing import IO, Any
 import numpy as np
 
 from hloom.runtime import messages, xla
-from hloom.text import HloomError
+from hloom.text import HloomError, ending, wait_readable
 
 SPARE_DEVICES = 8
 """The minimum number of virtual devices of a worker; they cost nothing until a program uses them."""
@@ -131,7 +129,7 @@ class Worker:
         data = bytearray()
         while len(data) < count:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            if not select.select([descriptor], [], [], left)[0]:
+            if not wait_readable(descriptor, left):
                 raise TimeoutError
             piece = os.read(descriptor, min(count - len(data), 1 << 20))
             if not piece:
@@ -140,11 +138,10 @@ class Worker:
         return bytes(data)
 
     def _crash(self, subject: str) -> XlaCrash:
-        code = self._process.wait()
+        how = ending(self._process.wait())
         self._errors.seek(0)
         printed = self._errors.read().decode("utf-8", "replace")
         self.close()
-        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
         fatal = _FATAL.search(printed)
         if fatal:
             return XlaCrash(f"XLA crashed ({how}){subject}: {fatal['words']} ({fatal['location']})")

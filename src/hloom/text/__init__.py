@@ -2,7 +2,8 @@
 
 This package is independent of HLO. To change how an error looks, edit `source.py`; what counts as white space or a
 token, `cursor.py`; how values look in a notebook, `notebook.py`; which characters are escaped, `strings.py`; the units
-of sizes and times, `quantities.py`; the syntax of patterns, `regular_expression.py`.
+of sizes and times, `quantities.py`; the syntax of patterns, `regular_expression.py`; what differs between operating
+systems, `files.py` and `processes.py`.
 """
 
 from hloom.text.cursor import TRIVIA as TRIVIA
@@ -19,6 +20,9 @@ from hloom.text.notebook import Display as Display
 from hloom.text.notebook import Displayed as Displayed
 from hloom.text.notebook import DisplayTable as DisplayTable
 from hloom.text.plain_table import plain_table as plain_table
+from hloom.text.processes import end_group as end_group
+from hloom.text.processes import ending as ending
+from hloom.text.processes import wait_readable as wait_readable
 from hloom.text.progress import listening as listening
 from hloom.text.progress import report as report
 from hloom.text.progress import tracked as tracked

@@ -91,7 +91,9 @@ def test_an_answer_is_kept_by_content_target_flags_and_versions(compiler: FakeCo
 
 def test_a_kept_answer_that_is_damaged_is_asked_for_again(compiler: FakeCompiler):
     compile_module(MODULE, "v5e")
-    (entry,) = cache_folder().iterdir()
+    folder = cache_folder()
+    assert folder is not None
+    (entry,) = folder.iterdir()
     entry.write_bytes(gzip.compress(b'{"text": 3}'))
     assert not compile_module(MODULE, "v5e").is_cached
     assert compile_module(MODULE, "v5e").is_cached
@@ -126,7 +128,9 @@ def test_a_compiler_that_fails(
     assert "\x1b" not in str(problem.value)
     assert len(str(problem.value)) < 4000
     assert not (tmp_path / "dump").exists()
-    assert not cache_folder().exists()
+    folder = cache_folder()
+    assert folder is not None
+    assert not folder.exists()
 
 
 def test_a_compiler_that_hangs(compiler: FakeCompiler):

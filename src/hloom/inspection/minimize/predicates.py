@@ -7,10 +7,8 @@ class here (in `numeric_predicates.py` if it compares numbers) and, for the comm
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import select
 import shlex
 import signal
 import subprocess
@@ -33,7 +31,7 @@ from hloom.runtime import (
     run,
     text_for_xla,
 )
-from hloom.text import HloomError
+from hloom.text import HloomError, end_group, ending, wait_readable
 
 TIMEOUT = 60.0
 """Seconds that one candidate may take, unless told otherwise."""
@@ -131,7 +129,7 @@ class FunctionPredicate(FaultPredicate):
 
     def _answer_of(self, child: int, reader: int) -> Verdict:
         try:
-            ready = bool(select.select([reader], [], [], self._timeout)[0])
+            ready = wait_readable(reader, self._timeout)
             answer = os.read(reader, 1) if ready else b""
         finally:
             os.kill(child, signal.SIGKILL)
@@ -139,7 +137,7 @@ class FunctionPredicate(FaultPredicate):
         if not ready:
             return Verdict(False, f"it was stopped after {self._timeout:g} s", False)
         if not answer:
-            return Verdict(False, f"its process ended with {_status_text(os.waitstatus_to_exitcode(status))}")
+            return Verdict(False, f"its process ended with {ending(os.waitstatus_to_exitcode(status))}")
         return Verdict(answer == b"1", f"it returned {answer == b'1'}")
 
 
@@ -192,15 +190,8 @@ class CommandPredicate(FaultPredicate):
             except subprocess.TimeoutExpired:
                 return Verdict(False, f"it was stopped after {self._timeout:g} s", False)
             finally:
-                _end_group(process)
-        return Verdict((status != 0) == self._nonzero, f"it ended with {_status_text(status)}{_tail(printed)}")
-
-
-def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """End a command and all that it started: its group has the number of its own process."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+                end_group(process)
+        return Verdict((status != 0) == self._nonzero, f"it ended with {ending(status)}{_tail(printed)}")
 
 
 def _tail(printed: Path) -> str:
@@ -208,10 +199,6 @@ def _tail(printed: Path) -> str:
         file.seek(max(printed.stat().st_size - TAIL_BYTES, 0))
         lines = file.read().decode("utf-8", "replace").strip().splitlines()
     return ":\n  " + "\n  ".join(lines) if lines else ""
-
-
-def _status_text(status: int) -> str:
-    return f"exit status {status}" if status >= 0 else f"signal {signal.Signals(-status).name}"
 
 
 @dataclass(slots=True)

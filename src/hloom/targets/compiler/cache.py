@@ -27,14 +27,19 @@ FORMAT = 1
 FOLDER_VARIABLE = "HLOOM_CACHE_DIR"
 
 
-def cache_folder() -> Path:
-    """The folder of compiled programs: in $HLOOM_CACHE_DIR, $XDG_CACHE_HOME/hloom or ~/.cache/hloom."""
+def cache_folder() -> Path | None:
+    """The folder of compiled programs: in $HLOOM_CACHE_DIR, $XDG_CACHE_HOME/hloom or ~/.cache/hloom.
+
+    None if the user has no home folder, as in some containers: nothing is kept then.
+    """
     given = os.environ.get(FOLDER_VARIABLE)
     if given:
         return Path(given) / "compiled"
     base = os.environ.get("XDG_CACHE_HOME")
-    home = Path(base) if base and os.path.isabs(base) else Path(os.path.expanduser("~")) / ".cache"
-    return home / "hloom" / "compiled"
+    if base and os.path.isabs(base):
+        return Path(base) / "hloom" / "compiled"
+    home = os.path.expanduser("~")
+    return Path(home) / ".cache" / "hloom" / "compiled" if os.path.isabs(home) else None
 
 
 def cache_key(question: Mapping[str, Any], program: bytes) -> str:
@@ -47,6 +52,8 @@ def cache_key(question: Mapping[str, Any], program: bytes) -> str:
 def read_cached(key: str) -> dict[str, Any] | None:
     """The answer that is kept under a key; None if there is none, or it is damaged."""
     path = _path(key)
+    if path is None:
+        return None
     try:
         with open(path, "rb") as file:
             packed = file.read(MOST_ENTRY_BYTES + 1)
@@ -65,9 +72,9 @@ def read_cached(key: str) -> dict[str, Any] | None:
 def keep(key: str, answer: Mapping[str, Any]) -> None:
     """Keep an answer under a key, if the folder can be written, and make room."""
     packed = gzip.compress(json.dumps(answer).encode("utf-8", "surrogatepass"), compresslevel=1, mtime=0)
-    if len(packed) > MOST_ENTRY_BYTES:
-        return
     path = _path(key)
+    if path is None or len(packed) > MOST_ENTRY_BYTES:
+        return
     beside = path.with_name(f".{key[:16]}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -79,8 +86,9 @@ def keep(key: str, answer: Mapping[str, Any]) -> None:
             beside.unlink()
 
 
-def _path(key: str) -> Path:
-    return cache_folder() / f"{key}.json.gz"
+def _path(key: str) -> Path | None:
+    folder = cache_folder()
+    return folder and folder / f"{key}.json.gz"
 
 
 def _make_room(folder: Path) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import select
-import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hloom.text import HloomError, system_message
+from hloom.text import HloomError, end_group, ending, system_message, wait_readable
 
 KEPT_HEAD, KEPT_TAIL = 64 << 10, 256 << 10
 """Bytes kept of the beginning and of the end of what a child prints; libtpu prints 100 kB of stacks when it dies."""
@@ -39,12 +37,7 @@ class ChildResult:
     @property
     def ending(self) -> str:
         """How it ended, in words."""
-        if self.status >= 0:
-            return f"exit status {self.status}"
-        try:
-            return f"signal {signal.Signals(-self.status).name}"
-        except ValueError:
-            return f"signal {-self.status}"
+        return ending(self.status)
 
     def telling_lines(self) -> list[str]:
         """The few lines of the output that say what happened: XLA's fatal message, or the last that are no noise."""
@@ -74,7 +67,9 @@ def run_child(command: Sequence[str], environment: Mapping[str, str], folder: st
         if not timed_out:
             process.wait()
     finally:
-        _kill_group(process)
+        end_group(process)
+        if process.stdout is not None:
+            process.stdout.close()
     return ChildResult(process.returncode, timed_out, printed.text())
 
 
@@ -109,7 +104,7 @@ def _read_until_end(process: subprocess.Popen[bytes], printed: _Printed, deadlin
         left = deadline - time.monotonic()
         if left <= 0:
             return False
-        if select.select([descriptor], [], [], min(left, POLL_SECONDS))[0]:
+        if wait_readable(descriptor, min(left, POLL_SECONDS)):
             piece = os.read(descriptor, 1 << 16)
             if not piece:
                 break
@@ -121,14 +116,3 @@ def _read_until_end(process: subprocess.Popen[bytes], printed: _Printed, deadlin
     except subprocess.TimeoutExpired:
         return False
     return True
-
-
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End a child and what it started, which is its process group."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        process.kill()
-    process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
