@@ -35,26 +35,19 @@ FACTS = {
     "tpu-v5p": {"clock": 1.75e9, "row_rate": 4.0, "hbm": 1580.0},
     "tpu-v6e": {"clock": 1.75e9, "row_rate": 4.0, "hbm": 936.0},
 }
-"""Where the fit starts: the clock (TPU book; v6e: its rate of bf16 over two arrays of 256 x 256), the rate of bf16 over
-2 x array x array x cores x clock, the bandwidth over the clock."""
-SHAPES = {"tpu-v5e": (128, 1), "tpu-v5p": (128, 2), "tpu-v6e": (256, 1)}
-"""Rows and columns of each systolic array, and cores."""
+"""The clock (TPU book; v6e: its rate of bf16 over two arrays of 256 x 256), the rate of bf16 over 2 x array x array x
+cores x clock, and the bandwidth over the clock, where its fit starts."""
+SHAPES = {"tpu-v5e": (128, 1, False), "tpu-v5p": (128, 2, False), "tpu-v6e": (256, 1, True)}
+"""Rows and columns of each systolic array, cores, and whether products leave results of bf16 in VMEM for nothing."""
 START = {
     "vmem": 500.0,
     "latency": 2000.0,
     "window": 16.0,
     "shuffle": 100.0,
     "splat": 0.25,
-    "tile_load": 16.0,
-    "least_rows": 128.0,
-    "drain": 4.0,
     "start": 500.0,
-    "hbm_start": 2000.0,
-    "step": 100.0,
-    "narrow": 0.6,
-    "beside": 0.5,
-    "packed_beside": 1.0,
-    "overlap": 0.3,
+    "fetch": 2000.0,
+    "least_rows": 16.0,
 }
 REGISTERS = {
     "arithmetic": 0.3,
@@ -62,9 +55,9 @@ REGISTERS = {
     "convert": 0.5,
     "packed": 4.0,
     "move": 0.5,
+    "spread": 4.0,
     "reduce": 0.5,
     "reduce-window": 3.0,
-    "relayout": 4.0,
     "single": 0.3,
     "divide": 0.75,
     "exponential": 0.5,
@@ -79,11 +72,11 @@ REGISTERS = {
 }
 LONGER = 0.15
 """An instruction counts by this power of its cycles: long ones decide a program's time."""
-PULL = 0.03
+PULL = 0.01
 """How strongly parameters that few programs decide are held where the fit starts: errors per e-fold."""
-ROBUST = 0.15
+ROBUST = 0.05
 """The error, as a logarithm, from which on outliers count linearly."""
-MOST_STEPS = 40
+MOST_STEPS = 60
 NEAR = 0.15
 """Programs whose total is off by no more than this are counted."""
 
@@ -135,7 +128,7 @@ def rows_of(path: Path) -> Iterator[Row]:
 def fit(device: str, rows: Sequence[Row]) -> TpuParameters:
     """The parameters whose cycles are nearest the compiler's, by the robust sum of squared logarithms of ratios."""
     facts = FACTS[device]
-    fitted = {**START, "row_rate": facts["row_rate"], "hbm": facts["hbm"]}
+    fitted = {**START, "hbm": facts["hbm"]}
     names, classes = list(fitted), list(REGISTERS)
     start = np.log([*fitted.values(), *REGISTERS.values()])
     wanted = np.log([row.cycles for row in rows])
@@ -145,8 +138,7 @@ def fit(device: str, rows: Sequence[Row]) -> TpuParameters:
         values = [float(value) for value in np.exp(logarithms)]
         registers = dict(zip(classes, values[len(names) :], strict=True))
         plain = dict(zip(names, values, strict=False))
-        array, cores = SHAPES[device]
-        return TpuParameters(facts["clock"], array, cores, registers=registers, **plain)
+        return TpuParameters(facts["clock"], *SHAPES[device], row_rate=facts["row_rate"], registers=registers, **plain)
 
     def errors(logarithms: np.ndarray) -> np.ndarray:
         found = np.log(cycles_of(rows, parameters(logarithms))) - wanted
@@ -169,7 +161,8 @@ def _rounded(parameters: TpuParameters) -> TpuParameters:
 def _toml(device: str, parameters: TpuParameters) -> str:
     fields = asdict(parameters)
     registers = fields.pop("registers")
-    lines = [f"[{device}]", *(f"{name} = {value}" for name, value in fields.items()), "", f"[{device}.registers]"]
+    plain = (f"{name} = {str(value).lower()}" for name, value in fields.items())
+    lines = [f"[{device}]", *plain, "", f"[{device}.registers]"]
     return "\n".join([*lines, *(f"{name} = {value}" for name, value in registers.items()), ""])
 
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 import hloom
 from hloom.analysis import device, roofline
+from hloom.analysis.cost import cost
+from hloom.analysis.cost_analysis import MATHEMATICAL
 from hloom.analysis.tpu_kernels import async_collective, tpu_kernels
 from hloom.analysis.tpu_time import tpu_cycles, tpu_parameters
 from hloom.analysis.tpu_work import (
@@ -150,20 +156,33 @@ def convolution(right: str, made: str, attributes: str, flops: float) -> MatrixW
     return tpu_work(root(module), lambda node: flops).products[0]
 
 
-def test_a_window_takes_a_pass_for_all_positions_but_those_of_its_longest_dimension():
-    rows = 8 * 32 * 32
-    attributes = "window={size=5x3 pad=2_2x1_1}, dim_labels=b01f_01io->b01f"
-    product = convolution("5,3,256,64", "f32[8,32,32,64]", attributes, 2 * 0.9 * 15 * 256 * rows * 64)
-    assert product == MatrixWork(rows, 256 * 5, 64, 0.0, 16, 3, True)
+ROWS = 8 * 32 * 32
+SLIDING = "window={size=5x3 pad=2_2x1_1}, dim_labels=b01f_01io->b01f"
+EMITTER = ', backend_config={"convolution_algorithm_config":{"emitter":"%s"}}'
 
 
-def test_feature_groups_fill_the_diagonal_of_a_tile():
-    attributes = "window={size=5x5 pad=2_2x2_2}, dim_labels=b01f_01io->b01f, feature_group_count=256"
-    product = convolution("5,5,1,256", "f32[8,32,32,256]", attributes, 2 * 0.9 * 25 * 8 * 32 * 32 * 256)
-    assert product == MatrixWork(8 * 32 * 32, 128, 128, 0.0, 16, 25 * 2, True)
+def test_positions_of_a_window_are_contracted_with_the_features():
+    flops = 2 * 0.75 * 15 * 24 * ROWS * 64  # a quarter of the positions is padding
+    product = convolution("5,3,24,64", "f32[8,32,32,64]", SLIDING, flops)
+    assert product == MatrixWork(ROWS, 15 * 24, 64, 0.75)
 
 
-def test_batches_that_were_written_as_a_window_are_contracted():
+def test_some_emitters_and_reversed_kernels_align_the_features_of_each_position():
+    flops = 2 * 15 * 24 * ROWS * 64
+    aligned = MatrixWork(ROWS, 15 * 128, 64, 1.0)
+    emitter = EMITTER % "EmitOutputBatchInSublanes"
+    assert convolution("5,3,24,64", "f32[8,32,32,64]", SLIDING + emitter, flops) == aligned
+    reversed_kernel = SLIDING.replace("1_1}", "1_1 rhs_reversal=1x1}")
+    assert convolution("5,3,24,64", "f32[8,32,32,64]", reversed_kernel, flops) == aligned
+
+
+def test_a_depthwise_kernel_takes_a_pass_for_each_position():
+    attributes = f"{SLIDING}, feature_group_count=256{EMITTER % 'EmitDepthwiseAllBatchInLanes'}"
+    product = convolution("5,3,1,256", "f32[8,32,32,256]", attributes, 2 * 15 * ROWS * 256)
+    assert product == MatrixWork(ROWS, 1, 256, 15)
+
+
+def test_batches_that_were_written_as_a_window_are_rows():
     module = entry(
         "x = bf16[8,128,64]{2,1,0:T(8,128)(2,1)S(1)} parameter(0)",
         "w = bf16[8,64,32]{2,1,0:T(8,128)(2,1)S(1)} parameter(1)",
@@ -171,20 +190,75 @@ def test_batches_that_were_written_as_a_window_are_contracted():
         "dim_labels=0bf_0io->0bf",
     )
     product = tpu_work(root(module), lambda node: 2 * 8 * 128 * 64 * 32).products[0]
-    assert product == MatrixWork(128, 8 * 64, 32, registers_of(root(module).type), 16)
+    assert product == MatrixWork(8 * 128, 64, 32)
 
 
-def test_a_product_takes_its_tiles_and_8_bit_ones_fewer_cycles():
-    def cycles(kind: str) -> float:
-        module = entry(
-            f"x = {kind}[1024,1024]{LOCAL} parameter(0)",
-            f"ROOT d = f32[1024,1024]{LOCAL} convolution(x, x), dim_labels=bf_io->bf",
-        )
-        return tpu_cycles(root(module), work_of(module), V6E).total
+def product_cycles(device: str, kind: str = "bf16", made: str = f"f32[1024,1024]{LOCAL}", **changed: str) -> float:
+    """The cycles of a product of 1,024 x 1,024 matrices that stand in VMEM, unless their layouts are changed."""
+    left, right = changed.get("left", LOCAL), changed.get("right", LOCAL)
+    module = entry(
+        f"x = {kind}[1024,1024]{left} parameter(0)",
+        f"w = {kind}[1024,1024]{right} parameter(1)",
+        f"ROOT d = {made} convolution(x, w), dim_labels=bf_io->bf{changed.get('attributes', '')}",
+    )
+    work = tpu_work(root(module), lambda node: 2 * 1024**3)
+    return tpu_cycles(root(module), work, tpu_parameters()[device]).total
 
-    peak = 1024**3 / 256 / 256 / 4  # cycles at the peak rate, four rows at a time
-    assert peak < cycles("bf16") < 1.6 * peak
-    assert cycles("s8") < cycles("bf16")
+
+@pytest.mark.parametrize("device", tpu_parameters())
+def test_a_product_streams_rows_through_tiles_by_its_precision(device: str):
+    on = tpu_parameters()[device]
+    plain = (1024 / on.array) ** 2 * 1024 / on.row_rate
+    assert product_cycles(device, made=f"f32[1024,1024]{LOCAL}") == pytest.approx(on.start + plain)
+    assert product_cycles(device, "s8") == pytest.approx(on.start + plain / 2)
+    highest = product_cycles(device, attributes=", operand_precision={highest,highest}")
+    assert highest == pytest.approx(on.start + 6 * plain)
+
+
+@pytest.mark.parametrize("device", tpu_parameters())
+def test_a_product_waits_for_each_factor_in_hbm_and_for_its_result(device: str):
+    on = tpu_parameters()[device]
+    elements = 1024 * 1024 / on.hbm
+    local = product_cycles(device)
+    loaded = product_cycles(device, left=TILES, right=TILES)
+    assert loaded - local == pytest.approx(2 * (on.fetch + 2 * elements))
+    stored = product_cycles(device, made=f"f32[1024,1024]{TILES}")
+    assert stored - local == pytest.approx(on.latency + 4 * elements)
+
+
+def test_a_result_of_bf16_passes_through_hbm_unless_vectors_compute_on_bf16():
+    made = "bf16[1024,1024]{1,0:T(8,128)(2,1)S(1)}"
+    v5e = tpu_parameters()["tpu-v5e"]
+    assert product_cycles("tpu-v6e", made=made) == product_cycles("tpu-v6e")
+    extra = product_cycles("tpu-v5e", made=made) - product_cycles("tpu-v5e")
+    assert extra == pytest.approx(v5e.latency + 4 * 1024 * 1024 / v5e.hbm)
+
+
+DUMPS = Path(__file__).parent.parent / "targets" / "dumps"
+
+
+def ranks(values: Sequence[float]) -> np.ndarray:
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (counts.cumsum() - counts / 2)[inverse]
+
+
+def cycles_by_us_and_the_compiler(path: Path, device: str) -> Iterator[tuple[float, int]]:
+    module = hloom.load(path)
+    analysis = cost(module).analysis(MATHEMATICAL)
+    for node in module.nodes():
+        theirs = compiler_cycles(node)
+        if theirs and isinstance(node, Apply):
+            work = tpu_work(node, lambda product: analysis.own(product).flops)
+            yield tpu_cycles(node, work, tpu_parameters()[device]).total, theirs
+
+
+@pytest.mark.parametrize("device", tpu_parameters())
+def test_cycles_of_programs_that_were_not_fitted_agree_with_the_compilers(device: str):
+    paths = sorted(DUMPS.glob(f"*.{device.removeprefix('tpu-')}.hlo.gz"))
+    ours, theirs = zip(*(pair for path in paths for pair in cycles_by_us_and_the_compiler(path, device)), strict=True)
+    assert len(ours) > 50
+    assert np.corrcoef(ranks(ours), ranks(theirs))[0, 1] > 0.95
+    assert sum(ours) / sum(theirs) == pytest.approx(1, abs=0.15)
 
 
 def test_registers_are_of_32_bits_and_padded():

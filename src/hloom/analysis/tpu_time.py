@@ -20,7 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from hloom.analysis.tpu_work import MatrixWork, TpuWork
+from hloom.analysis.tpu_work import LANES, MatrixWork, TpuWork
 from hloom.ir import Apply, TensorType
 
 OWN_FILE = Path(__file__).with_name("tpus.toml")
@@ -39,10 +39,6 @@ PASSING = ("packed", "reduce")
 """Classes that take another pass over a window, which no other computation hides; both share one pass."""
 OTHER = "other"
 """The class of operations that have neither."""
-HIDDEN_BYTES = 4096
-"""A product does not wait for less than this from HBM, a register: a bias, say."""
-NARROW_BITS = 8
-"""Products of elements this narrow run at a rate of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +46,23 @@ class TpuParameters:
     """How fast a TPU core computes and moves: cycles, bytes per cycle, and cycles per f32 vector register.
 
     `clock` is in cycles per second, `array` the rows and columns of the systolic array, `cores` how many cores share
-    the windows of an instruction and the bandwidth of HBM; other rates are a core's.
+    the windows of an instruction and the bandwidth of HBM; other rates are a core's. `bf16_vectors` says whether vector
+    registers compute on bf16; elsewhere a product's result that is not plain f32 passes through HBM as f32.
 
     Moving: `hbm` and `vmem` are bytes per cycle, `latency` the cycles until a window's data arrive, `window` those of
     a window for which nothing is loaded, `shuffle` those of a window that is transposed within VMEM, `splat` those to
     fill a register.
 
-    Products: `row_rate` is rows per cycle through a tile, `tile_load` the cycles to load one, `least_rows` the fewest
-    rows that count, `drain` the cycles to pack a register of results, `start` and `hbm_start` those before a product
-    whose operands stand in VMEM or in HBM, `step` those for each window; `narrow` multiplies a product of 8-bit
-    elements. What a fusion computes beside its product counts `beside` of its cycles, and `packed_beside` for packing.
+    Products: `row_rate` is rows per cycle through tiles, `least_rows` those that loading a tile takes, `start` the
+    cycles before the first result, `fetch` those until a factor in HBM has arrived.
 
-    `overlap` is the share of the shorter of moving and computing that is not hidden. `registers` are the cycles of each
-    class of vector operation for one register.
+    `registers` are the cycles of each class of vector operation for one register.
     """
 
     clock: float
     array: int
     cores: int
+    bf16_vectors: bool
     hbm: float
     vmem: float
     latency: float
@@ -75,16 +70,9 @@ class TpuParameters:
     shuffle: float
     splat: float
     row_rate: float
-    tile_load: float
-    least_rows: float
-    drain: float
     start: float
-    hbm_start: float
-    step: float
-    narrow: float
-    beside: float
-    packed_beside: float
-    overlap: float
+    fetch: float
+    least_rows: float
     registers: Mapping[str, float]
 
     def rounds(self, windows: int) -> int:
@@ -117,12 +105,13 @@ def tpu_cycles(node: Apply, work: TpuWork, on: TpuParameters) -> TpuCycles:
     """The cycles of one run of an instruction that does this work."""
     moving = work.moved / on.hbm
     if work.products or "reduce-window" in work.registers:
-        return _product_cycles(work, moving, on)
+        return _product_cycles(work, on)
     windows = on.rounds(work.windows)
     if "relayout" in work.registers:
-        moving = on.register_cycles("relayout") * work.registers["relayout"] if work.moved else 0.0
-        fixed = on.latency if work.moved else on.shuffle
-        return TpuCycles(0.0, moving, windows * fixed, moving + windows * fixed)
+        transfers = work.windows * on.latency * ((work.loaded > 0) + (work.stored > 0))
+        moving = work.registers["relayout"] * LANES * 4 / on.hbm
+        fixed = transfers + work.windows * on.shuffle
+        return TpuCycles(0.0, moving, fixed, moving + fixed)
     is_packed = "packed" in work.registers
     stays = not work.moved and not is_packed and work.fills_tiles
     if stays and node.opcode in ("broadcast", "copy", "iota"):
@@ -150,34 +139,27 @@ def is_scalar(node: Apply) -> bool:
 
 
 def _vector_cycles(work: TpuWork, on: TpuParameters) -> float:
-    apart = ("packed", "reduce-window") if work.products or "reduce-window" in work.registers else PASSING
+    apart = (*PASSING, "reduce-window")
     return sum(on.register_cycles(name) * count for name, count in work.registers.items() if name not in apart)
 
 
-def _product_cycles(work: TpuWork, moving: float, on: TpuParameters) -> TpuCycles:
-    """Products, and sliding windows, which the compiler emits alike; vector operations run beside them in part."""
+def _product_cycles(work: TpuWork, on: TpuParameters) -> TpuCycles:
+    """Products, and sliding windows, which the compiler emits alike; vector operations run beside them."""
     windows = on.rounds(work.windows)
     matrix = on.register_cycles("reduce-window") * work.registers.get("reduce-window", 0.0)
     matrix += sum(_matrix_cycles(product, on) for product in work.products)
-    beside = on.beside * _vector_cycles(work, on) + on.packed_beside * work.registers.get("packed", 0.0)
-    beside += on.drain * sum(product.results for product in work.products)
-    compute = math.hypot(matrix, beside) * windows / work.windows
+    compute = max(matrix, _vector_cycles(work, on)) * windows / work.windows
+    rounded = work.rounded if work.is_sent or not on.bf16_vectors else 0
+    moving = (work.moved + rounded) / on.hbm
+    fixed = max(1, len(work.products)) * on.start + work.fetches * on.fetch
+    fixed += on.latency if work.is_sent or (not on.bf16_vectors and (rounded or work.stored)) else 0.0
     longer, shorter = max(moving, compute), min(moving, compute) / windows
-    fixed = (on.hbm_start if work.moved >= HIDDEN_BYTES else on.start) + windows * on.step
-    return TpuCycles(compute, moving, fixed, longer + on.overlap * shorter + fixed)
+    return TpuCycles(compute, moving, fixed, longer + shorter + fixed)
 
 
 def _matrix_cycles(product: MatrixWork, on: TpuParameters) -> float:
-    """Cycles of a product, by the cheapest choice of the factor that stays in the array."""
-    rows, contracted, columns = (max(1.0, size) for size in (product.rows, product.contracted, product.columns))
-    choices = ((rows, contracted, columns), (contracted, rows, columns), (columns, contracted, rows))
-    choices = choices[:1] if product.streams_rows else choices
-    cycles = product.passes * min(_tile_cycles(*choice, on) for choice in choices)
-    return cycles * (on.narrow if product.element_bits <= NARROW_BITS else 1.0)
-
-
-def _tile_cycles(rows: float, height: float, width: float, on: TpuParameters) -> float:
-    """Cycles of streaming rows through the tiles of a factor, whose edges count as far as they are filled."""
-    down, across = height / on.array, width / on.array
-    streamed = max(1.0, down) * max(1.0, across) * max(rows, on.least_rows) / on.row_rate
-    return streamed + down * across * on.tile_load
+    """Cycles of streaming rows through tiles of the array, whose load takes as long as some rows do."""
+    filled = min(1.0, product.contracted / on.array)
+    rows = max(product.rows, on.least_rows * filled)
+    tiles = math.ceil(product.contracted / on.array) * math.ceil(product.columns / on.array)
+    return product.passes * rows * tiles / on.row_rate

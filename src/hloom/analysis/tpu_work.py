@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hloom.analysis.stored_sizes import DEVICE_MEMORY, memory_space, stored_bytes
@@ -23,17 +23,22 @@ VMEM = 1
 """The memory space of a TPU's vector memory, on the chip: S(1)."""
 LANES = 8 * 128
 """The 32-bit lanes of a vector register."""
-TILE = 128
-"""Output features whose groups fill the diagonal of one tile, also in arrays of 256 x 256."""
 MET_BY_BATCHES = 1.01
 """Fewer positions than this meet each result if a convolution's window stands for batches: one, but for rounding."""
+TILE = 128
+"""Lanes of a vector register, to which the features of a position are padded."""
+ALIGNED_EMITTERS = ("EmitOutputBatch", "EmitBatchGroup")
+"""How the names of emitters begin that contract each position of a convolution's window in lanes of its own."""
+BF16_PASSES = {"high": 3.0, "highest": 6.0}
+"""Products of bf16 parts whose sum is a product of f32 at a precision."""
+INTEGER_PASSES = 0.5
+"""The time of a product of 8-bit integers in that of bf16, on all TPUs that have either (TPU book)."""
 MOST_WINDOWS = 1 << 40
 """Larger products of iteration bounds are taken for this: no program has them, but a text may."""
 _WINDOWS = re.compile(r'"iteration_bounds":\[((?:"[0-9]{1,18}",?){0,16})\]')
+_EMITTER = re.compile(r'"emitter":"(\w{1,99})"')
 _CYCLES = re.compile(r'"estimated_cycles":"([0-9]{1,18})"')
-FREE = frozenset(
-    ("parameter", "constant", "bitcast", "tuple", "get-tuple-element", "broadcast", "abs", "negate", "copy", "reshape")
-)
+FREE = frozenset(("parameter", "constant", "bitcast", "tuple", "get-tuple-element", "abs", "negate", "copy", "reshape"))
 """Opcodes that take no vector operations inside a fusion: what they do is part of another operation's load."""
 MOVES = with_trait(Trait.MOVES_DATA) | {"iota", "concatenate", "pad", "slice", "dynamic-slice", "dynamic-update-slice"}
 COMPARISONS = frozenset(("compare", "select", "and", "or", "not", "xor", "is-finite"))
@@ -45,18 +50,14 @@ PARTIAL = frozenset(("slice", "dynamic-slice", "gather"))
 class MatrixWork:
     """A product as a systolic array runs it: `passes` products of `rows` by `contracted` by `columns`.
 
-    `results` are the vector registers of a result that is narrower than 32 bits, `element_bits` the width of the wider
-    factor's elements. Unless `streams_rows`, the compiler may stream any of the three sizes through tiles of the other
-    two.
+    Columns are those in the lanes of the result's registers, rows all others with their padding: whichever factor the
+    compiler keeps in the array, it streams as many.
     """
 
     rows: float
     contracted: float
     columns: float
-    results: float
-    element_bits: int
-    passes: int = 1
-    streams_rows: bool = False
+    passes: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,9 @@ class TpuWork:
 
     `loaded` and `stored` are bytes of the device's main memory (HBM), `local` bytes read of arrays that stand in VMEM,
     whole tiles each. `windows` is the number of pieces in which operands pass through VMEM. `fills_tiles` is false if
-    the tiles of a result are smaller than a register, such as T(4,128).
+    the tiles of a result are smaller than a register, such as T(4,128). `fetches` is how many
+    factors of products stand in HBM, `rounded` the bytes in f32 of a product's result that is written in another form,
+    and `is_sent` says whether the last result goes to HBM.
     """
 
     loaded: int
@@ -76,6 +79,9 @@ class TpuWork:
     products: tuple[MatrixWork, ...] = ()
     has_operands: bool = True
     fills_tiles: bool = True
+    fetches: int = 0
+    rounded: int = 0
+    is_sent: bool = False
 
     @property
     def moved(self) -> int:
@@ -94,31 +100,128 @@ def tpu_work(node: Apply, flops: Callable[[Apply], float]) -> TpuWork:
     registers: defaultdict[str, float] = defaultdict(float)
     products: list[MatrixWork] = []
     called = node.attributes.get("calls") if node.opcode == "fusion" else None
-    if isinstance(called, Graph):
-        for member in _members(called):
-            if _is_product(member):
-                products.append(_product(member, flops(member)))
-            else:
-                _count(member, registers)
-        _count_packing(called, registers)
-    elif _is_product(node):
-        products.append(_product(node, flops(node)))
-    else:
-        _count_single(node, registers)
-    is_product = bool(products) or "reduce-window" in registers
-    loaded, local = _operand_bytes(node, called if isinstance(called, Graph) else None, is_product)
-    sizes = _stored_sizes(node, called if isinstance(called, Graph) else None)
-    stored = max(sizes, default=0) if products else sum(sizes)  # a product hides what is stored beside its result
+    graph = called if isinstance(called, Graph) else None
+    emitter = _emitter(node)
+    for member in _members(graph) if graph is not None else (node,):
+        if _is_product(member):
+            products.append(_product(member, flops(member), emitter))
+        elif graph is not None:
+            _count(member, registers, emitter)
+    if graph is not None:
+        _count_packing(graph, registers)
+    elif not products:
+        _count_single(node, registers, emitter)
+    if products:
+        return _product_work(node, graph, registers, products)
+    loaded, local = _operand_bytes(node, graph, "reduce-window" in registers)
+    stored = sum(_stored_sizes(node, graph))
     return TpuWork(
         loaded,
         stored,
         local,
         window_count(node),
         dict(registers),
-        tuple(products),
-        any(_is_array(operand.type) for operand in node.operands),
-        _fills_tiles(node.type),
+        has_operands=any(_is_array(operand.type) for operand in node.operands),
+        fills_tiles=_fills_tiles(node.type),
+        fetches=int(loaded > 0),
+        is_sent=stored > 0,
     )
+
+
+def _product_work(
+    node: Apply, called: Graph | None, registers: Mapping[str, float], products: Sequence[MatrixWork]
+) -> TpuWork:
+    """The work of a product and of what is fused with it; what stands in VMEM moves for nothing."""
+    members = [node] if called is None else [member for member in _members(called) if _is_product(member)]
+    made = max((member.type for member in members), key=registers_of)
+    sources = _sources(node)
+    fetches, loaded, factors = 0, 0, set[Node]()
+    for factor in (factor for member in members for factor in member.operands[:2]):
+        found = _in_main_memory(factor, node, sources)
+        fetches += bool(found)
+        loaded += sum(min(_stored(value.type), _f32_bytes(factor.type)) for value in found)
+        factors |= found
+    for parameter, operand in zip(called.parameters if called is not None else (), node.operands, strict=False):
+        if operand not in factors and _is_matrix_in_main_memory(operand):
+            touched = _touched(parameter)
+            size = _stored(operand.type) if touched is None else sum(map(_stored, touched))
+            loaded += min(size, _f32_bytes(made))
+    main = _last_root(node, called)
+    is_in_place = main.opcode == "dynamic-update-slice"
+    is_rounded = _is_narrow(made) or (not is_in_place and _is_narrow(main.type)) or not _fills_tiles(main.type)
+    is_rounded |= registers_of(_written(main)) < registers_of(made)
+    leaves = list(node.type.leaves()) if node.type is not None else []
+    return TpuWork(
+        loaded,
+        sum(_stored_sizes(node, called)),
+        0,
+        window_count(node),
+        dict(registers),
+        tuple(products),
+        fetches=fetches,
+        rounded=_f32_bytes(made) if is_rounded else 0,
+        is_sent=not leaves or _space(leaves[-1]) != VMEM,
+    )
+
+
+def _last_root(node: Apply, called: Graph | None) -> Node:
+    """What makes the last array of an instruction's result."""
+    root = node if called is None or called.output is None else called.output
+    while root.opcode in ("tuple", "bitcast") and root.operands:
+        root = root.operands[-1]
+    return root
+
+
+def _f32_bytes(kind: Type | None) -> int:
+    return round(registers_of(kind) * LANES * 4)
+
+
+def _is_narrow(kind: Type | None) -> bool:
+    return kind is not None and any(leaf.dtype.bits < 32 for leaf in kind.leaves() if isinstance(leaf, TensorType))
+
+
+def _sources(node: Apply) -> Mapping[Node, Node]:
+    """The operands that the parameters of a fusion, and of fusions inside it, stand for."""
+    sources: dict[Node, Node] = {}
+    pending, seen = [node], set[Graph]()
+    while pending:
+        fusion = pending.pop()
+        called = fusion.attributes.get("calls") if fusion.opcode == "fusion" else None
+        if isinstance(called, Graph) and called not in seen:
+            seen.add(called)
+            sources.update(zip(called.parameters, fusion.operands, strict=False))
+            pending += [member for member in called.nodes if isinstance(member, Apply)]
+    return sources
+
+
+def _in_main_memory(factor: Node, node: Apply, sources: Mapping[Node, Node]) -> set[Node]:
+    """The operands of an instruction that stand in HBM and feed this factor of a product in it."""
+    found, pending, seen = set[Node](), [factor], {factor}
+    while pending:
+        value = pending.pop()
+        while value in sources:
+            value = sources[value]
+        called = value.attributes.get("calls") if value.opcode == "fusion" else None
+        if value.graph is node.graph:
+            found |= {value} if _is_matrix_in_main_memory(value) else set()
+        elif isinstance(called, Graph) and called.output is not None:
+            pending.append(called.output)
+        elif not _is_product(value):
+            followed = value.operands[:1] if value.opcode in PARTIAL else value.operands
+            pending += [operand for operand in followed if operand not in seen]
+            seen.update(followed)
+    return found
+
+
+def _is_matrix_in_main_memory(value: Node) -> bool:
+    """Whether a value stands in HBM; vectors are not waited for."""
+    return isinstance(value.type, TensorType) and len(value.type.dims) > 1 and _space(value.type) != VMEM
+
+
+def _emitter(node: Apply) -> str:
+    """What the compiler calls the way in which it emits a product or a window."""
+    found = _EMITTER.search(str(node.attributes.get("backend_config") or ""))
+    return found[1] if found else ""
 
 
 def _is_product(node: Node) -> bool:
@@ -164,13 +267,17 @@ def _padded(leaf: TensorType) -> int:
     return math.prod(outer) * -(-rows // 8) * 8 * -(-columns // 128) * 128
 
 
-def _count(node: Apply, registers: defaultdict[str, float]) -> None:
+def _count(node: Apply, registers: defaultdict[str, float], emitter: str) -> None:
     """Add the vector operations of an instruction inside a fusion."""
     opcode = node.opcode
     if opcode in FREE:
         return
-    if opcode in ("reduce", "reduce-window"):
+    if opcode == "broadcast":
+        registers["spread"] += _spread_registers(node)
+    elif opcode == "reduce":
         registers[opcode] += max((registers_of(operand.type) for operand in node.operands), default=0.0)
+    elif opcode == "reduce-window":
+        registers[opcode] += _windowed_registers(node, emitter)
     elif opcode == "convert":
         registers["arithmetic" if _bits(node) == _bits(node.operands[0]) else "convert"] += registers_of(node.type)
     elif opcode == "dynamic-update-slice":
@@ -182,6 +289,30 @@ def _count(node: Apply, registers: defaultdict[str, float]) -> None:
     else:
         name = opcode if node.has_trait(Trait.TRANSCENDENTAL) or opcode in ("divide", "remainder") else "arithmetic"
         registers[name] += registers_of(node.type)
+
+
+def _spread_registers(node: Apply) -> float:
+    """The registers whose lanes a broadcast fills from one lane of a column, once for all along the lanes."""
+    made, read = node.type, node.operands[0].type
+    if not isinstance(made, TensorType) or not isinstance(read, TensorType) or not read.dims:
+        return 0.0
+    order = made.layout.minor_to_major if made.layout is not None else ()
+    if (order[0] if order else len(made.dims) - 1) in (node.attributes.get("dimensions") or ()):
+        return 0.0
+    return registers_of(made) / -(-_rows_and_lanes(made)[1] // TILE)
+
+
+def _windowed_registers(node: Apply, emitter: str) -> float:
+    """The registers of a sliding window's result, times half a step for each doubling of what the window meets.
+
+    Windows over all lanes or sublanes are emitted as reductions, whatever their size.
+    """
+    made = registers_of(node.type)
+    window = node.attributes.get("window")
+    if window is None or emitter.startswith("EmitReduceWindow"):
+        return made
+    met = math.prod(max(1.0, dimension.size / max(1, dimension.base_dilation)) for dimension in window.dimensions)
+    return made * (1 + math.log2(met) / 2)
 
 
 def _bits(node: Node) -> int:
@@ -203,7 +334,7 @@ def _count_packing(graph: Graph, registers: defaultdict[str, float]) -> None:
         registers["packed"] += max(packed)
 
 
-def _count_single(node: Apply, registers: defaultdict[str, float]) -> None:
+def _count_single(node: Apply, registers: defaultdict[str, float], emitter: str) -> None:
     """Add the vector operations of an instruction outside fusions."""
     kinds = [node.type, *(operand.type for operand in node.operands)]
     if node.opcode in PARTIAL:
@@ -214,7 +345,9 @@ def _count_single(node: Apply, registers: defaultdict[str, float]) -> None:
     if is_transposing(node):
         registers["relayout"] += sum(registers_of(kind) for kind in kinds if _space(kind) != VMEM)
         return
-    if node.opcode in ("reduce", "reduce-window"):
+    if node.opcode == "reduce-window":
+        registers[node.opcode] += _windowed_registers(node, emitter)
+    elif node.opcode == "reduce":
         registers[node.opcode] += size
     else:
         registers["single"] += size
@@ -315,55 +448,46 @@ def _stored(kind: Type | None) -> int:
     return sum(stored_bytes(leaf, memory_space(leaf)) for leaf in kind.leaves()) if kind is not None else 0
 
 
-def _product(node: Apply, flops: float) -> MatrixWork:
+def _product(node: Apply, flops: float, emitter: str) -> MatrixWork:
     """The rows, contracted and output features of a product, and into how many passes its window divides it.
 
-    The FLOPs say how many positions of a convolution's window meet each row of its result. If few of them do, the
-    compiler wrote batches as a window: they count as contracted. Otherwise the longer of the rows and what is
-    contracted streams: in the gradient of a kernel the positions, else the rows, with the positions along one dimension
-    contracted together with the features and a pass for each of the others. Zeros that padding and dilation insert are
-    multiplied as well. Feature groups fill the diagonal of a tile, one position at a time.
+    The FLOPs say how many positions of a convolution's window meet each row of its result; what meets padding or zeros
+    is left out. Positions are contracted together with the features; some emitters, and kernels that are reversed,
+    give each position lanes of its own. If a row meets one position, the compiler wrote batches as a window. A
+    depthwise kernel multiplies vectors, in the time that the array takes for one pass of a position.
     """
     kinds = [operand.type for operand in node.operands[:2]]
-    bits = max((kind.dtype.bits for kind in kinds if isinstance(kind, TensorType)), default=16)
     right, made = kinds[-1] if kinds else None, node.type
-    labels = node.attributes.get("dim_labels")
     if not isinstance(right, TensorType) or not isinstance(made, TensorType):
-        return MatrixWork(0.0, 0.0, 0.0, 0.0, bits)
+        return MatrixWork(0.0, 0.0, 0.0)
+    rows, columns = _rows_and_lanes(made)
+    passes = max(BF16_PASSES.get(name, 1.0) for name in node.attributes.get("operand_precision") or ("default",))
+    if all(isinstance(kind, TensorType) and kind.dtype.is_integer and kind.dtype.bits <= 8 for kind in kinds):
+        passes = INTEGER_PASSES
+    met = flops / 2 / max(1, math.prod(made.dims))
+    labels = node.attributes.get("dim_labels")
     if labels is None or "o" not in labels.rhs or "i" not in labels.rhs:
-        return _dot_product(node, right, flops, bits)
-    columns, features = (max(1, right.dims[labels.rhs.index(name)]) for name in "oi")
-    sizes = [size for size, name in zip(right.dims, labels.rhs, strict=False) if name not in "io"]
-    positions, elements = max(1, math.prod(sizes)), max(1, math.prod(made.dims))
-    rows, results = elements / columns, _narrow_registers(made)
-    groups = max(node.attributes.get("feature_group_count") or 1, node.attributes.get("batch_group_count") or 1)
-    if groups > 1:
-        block = min(columns, TILE)
-        filled = max(1.0, block * groups / columns)
-        return MatrixWork(rows, features * filled, block, results, bits, positions * -(-columns // TILE), True)
-    met = flops / 2 / elements / features
-    if met < MET_BY_BATCHES or (met < positions / 2 and not _inserts_zeros(node)):
-        return MatrixWork(rows * met / positions, features * positions, columns, results, bits)
-    if features * positions > rows:
-        return MatrixWork(features * positions, rows, columns, results, bits, 1, True)
-    together = max(sizes, default=1)
-    return MatrixWork(rows, features * together, columns, results, bits, positions // max(1, together), True)
+        return MatrixWork(rows, met, columns, passes)
+    features = max(1, right.dims[labels.rhs.index("i")])
+    positions = math.prod(size for size, name in zip(right.dims, labels.rhs, strict=False) if name not in "io")
+    met /= features
+    if met < MET_BY_BATCHES:
+        return MatrixWork(rows, features, columns, passes)
+    if emitter.startswith("EmitDepthwise"):
+        return MatrixWork(rows, features, columns, met)
+    if emitter.startswith(ALIGNED_EMITTERS) or _is_reversed(node):
+        features = -(-features // TILE) * TILE
+    return MatrixWork(rows, features * positions, columns, passes * met / positions)
 
 
-def _narrow_registers(made: Type | None) -> float:
-    """The vector registers of a product's result if its elements have to be packed."""
-    return registers_of(made) if isinstance(made, TensorType) and made.dtype.bits < 32 else 0.0
+def _rows_and_lanes(made: TensorType) -> tuple[int, int]:
+    """The sizes of a result in registers: the dimension in the lanes, and all others with their padding."""
+    order = made.layout.minor_to_major if made.layout is not None else ()
+    sizes = [made.dims[number] for number in order] or [*reversed(made.dims)]
+    lanes, sublanes, *others = [*sizes, 1, 1]
+    return -(-sublanes // 8) * 8 * math.prod(others), max(1, lanes)
 
 
-def _inserts_zeros(node: Apply) -> bool:
-    """Whether a convolution slides one by one over an operand with zeros between its elements."""
-    dimensions = node.attributes["window"].dimensions if node.attributes.get("window") is not None else ()
-    return any(dimension.base_dilation > 1 and dimension.stride == 1 for dimension in dimensions)
-
-
-def _dot_product(node: Apply, right: TensorType, flops: float, bits: int) -> MatrixWork:
-    """The rows, contracted and output features of a dot; batches count as contracted."""
-    shared = {*(node.attributes.get("rhs_contracting_dims") or ()), *(node.attributes.get("rhs_batch_dims") or ())}
-    columns = math.prod(size for dim, size in enumerate(right.dims) if dim not in shared)
-    kernel = max(1, math.prod(right.dims))
-    return MatrixWork(flops / 2 / kernel, kernel / max(1, columns), columns, _narrow_registers(node.type), bits)
+def _is_reversed(node: Apply) -> bool:
+    window = node.attributes.get("window")
+    return window is not None and any(dimension.reversal for dimension in window.dimensions)
