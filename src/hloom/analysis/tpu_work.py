@@ -29,6 +29,12 @@ TILE = 128
 """Lanes of a vector register, to which the features of a position are padded."""
 ALIGNED_EMITTERS = ("EmitOutputBatch", "EmitBatchGroup")
 """How the names of emitters begin that contract each position of a convolution's window in lanes of its own."""
+PATCH_EMITTER = "EmitAllInputFeaturePacked"
+"""How the names of emitters begin that hold the patch of one position of the result in the array."""
+PATCH_ROWS = 64
+"""The rows that stream in the time of loading a patch, at least."""
+DEPTHWISE_PASSES = {"EmitDepthwiseAllBatchInLanes": 2}
+"""Passes of a depthwise emitter for each position; others take one."""
 BF16_PASSES = {"high": 3.0, "highest": 6.0}
 """Products of bf16 parts whose sum is a product of f32 at a precision."""
 INTEGER_PASSES = 0.5
@@ -451,10 +457,10 @@ def _stored(kind: Type | None) -> int:
 def _product(node: Apply, flops: float, emitter: str) -> MatrixWork:
     """The rows, contracted and output features of a product, and into how many passes its window divides it.
 
-    The FLOPs say how many positions of a convolution's window meet each row of its result; what meets padding or zeros
-    is left out. Positions are contracted together with the features; some emitters, and kernels that are reversed,
-    give each position lanes of its own. If a row meets one position, the compiler wrote batches as a window. A
-    depthwise kernel multiplies vectors, in the time that the array takes for one pass of a position.
+    The FLOPs say how many positions of a convolution's window meet each row of its result; what meets padding is left
+    out. Positions are contracted together with the features; some emitters, and kernels that are reversed, give each
+    position lanes of its own. If a row meets one position, the compiler wrote batches as a window. A depthwise kernel
+    multiplies vectors, in the time that the array takes for a pass or two of each position.
     """
     kinds = [operand.type for operand in node.operands[:2]]
     right, made = kinds[-1] if kinds else None, node.type
@@ -469,15 +475,28 @@ def _product(node: Apply, flops: float, emitter: str) -> MatrixWork:
     if labels is None or "o" not in labels.rhs or "i" not in labels.rhs:
         return MatrixWork(rows, met, columns, passes)
     features = max(1, right.dims[labels.rhs.index("i")])
-    positions = math.prod(size for size, name in zip(right.dims, labels.rhs, strict=False) if name not in "io")
     met /= features
     if met < MET_BY_BATCHES:
         return MatrixWork(rows, features, columns, passes)
     if emitter.startswith("EmitDepthwise"):
-        return MatrixWork(rows, features, columns, met)
+        return MatrixWork(rows, features, columns, met * DEPTHWISE_PASSES.get(emitter, 1))
+    positions, inserted = _positions(node)
+    if emitter.startswith(PATCH_EMITTER):
+        spots = (size for size, name in zip(made.dims, labels.output, strict=False) if name.isdigit())
+        rows = max(rows, PATCH_ROWS * math.prod(spots))
     if emitter.startswith(ALIGNED_EMITTERS) or _is_reversed(node):
         features = -(-features // TILE) * TILE
-    return MatrixWork(rows, features * positions, columns, passes * met / positions)
+    share = met / positions * (1 if emitter.startswith(ALIGNED_EMITTERS) else inserted)
+    return MatrixWork(rows, features * positions, columns, passes * share)
+
+
+def _positions(node: Apply) -> tuple[int, int]:
+    """The positions of a window, without dimensions that stand for batches, and how many times zeros multiply them."""
+    window = node.attributes.get("window")
+    dimensions = window.dimensions if window is not None else ()
+    sliding = [dimension for dimension in dimensions if dimension.base_dilation == 1 or dimension.stride == 1]
+    inserted = math.prod(max(1, dimension.base_dilation) for dimension in sliding)
+    return max(1, math.prod(dimension.size for dimension in sliding)), inserted
 
 
 def _rows_and_lanes(made: TensorType) -> tuple[int, int]:
