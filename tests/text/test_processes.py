@@ -9,7 +9,7 @@ import types
 
 import pytest
 
-from hloom.text import end_group, ending, wait_readable
+from hloom.text import end_group, ending, processes, wait_readable
 
 
 @pytest.mark.parametrize(
@@ -43,8 +43,9 @@ def test_windows_looks_into_the_pipe_until_there_is_something(monkeypatch: pytes
             raise BrokenPipeError from None
 
     monkeypatch.setattr(sys, "platform", "win32")
-    monkeypatch.setitem(sys.modules, "_winapi", types.SimpleNamespace(PeekNamedPipe=peek))
-    monkeypatch.setitem(sys.modules, "msvcrt", types.SimpleNamespace(get_osfhandle=lambda descriptor: 100 + descriptor))
+    modules = {"_winapi": {"PeekNamedPipe": peek}, "msvcrt": {"get_osfhandle": lambda descriptor: 100 + descriptor}}
+    for name, members in modules.items():
+        monkeypatch.setattr(processes, name, types.SimpleNamespace(**members), raising=False)
     assert not wait_readable(7, 0.0)
     assert wait_readable(7, None)
     assert wait_readable(7, 10.0)

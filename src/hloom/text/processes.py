@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import subprocess  # not imported by programs that start no child
+if sys.platform == "win32":
+    import _winapi
+    import msvcrt
 
 PEEK_SECONDS = 0.01
 """Seconds between looks at a pipe on Windows, which cannot wait for one."""
@@ -30,10 +33,7 @@ def wait_readable(descriptor: int, seconds: float | None) -> bool:
     """Wait until a pipe has bytes to read or has been closed; False if neither happens within the given seconds."""
     if sys.platform != "win32":
         return bool(select.select([descriptor], [], [], seconds)[0])
-    import _winapi  # both are there on Windows alone, where select takes nothing but sockets
-    import msvcrt
-
-    deadline = None if seconds is None else time.monotonic() + seconds
+    deadline = None if seconds is None else time.monotonic() + seconds  # select takes nothing but sockets there
     handle = msvcrt.get_osfhandle(descriptor)
     while True:
         try:
