@@ -39,7 +39,7 @@ def test_json(call: Call, two: Path, tmp_path: Path):
     record = json.loads(path.read_text())
     assert record["device"] == "h100" and record["is_estimate"] is True
     assert {row["name"]: row["sources"] for row in record["fusions"]} == {"f": {"head": 1}, "g": {"tail": 1}}
-    assert [(pair["first"], pair["second"], pair["obstacle"]) for pair in record["missed"]] == [("f", "g", None)]
+    assert [(pair["first"], pair["second"], pair["obstacle"]) for pair in record["missed"]] == [("f", "g", "")]
 
 
 @pytest.mark.parametrize("sort", ["time", "bytes", "instructions", "name"])

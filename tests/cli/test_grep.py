@@ -24,8 +24,13 @@ def test_count_and_status(call: Call, step: Path):
 
 
 def test_json(call: Call, step: Path):
-    (record,) = json.loads(call("grep", step, "dot", "--json").stdout)
+    (record,) = json.loads(call("grep", step, "dot", "--json").stdout)["matches"]
     assert (record["name"], record["shape"], record["flops"], record["op_name"]) == ("dot", "[4,2]", 128, "jit(f)/dot")
+
+
+def test_the_number_of_matches_as_json(call: Call, step: Path):
+    record = json.loads(call("grep", step, "dot", "--json", "--count").stdout)
+    assert (record["count"], record["matches"]) == (1, None)
 
 
 def test_errors_point_and_have_a_status_of_their_own(call: Call, step: Path):

@@ -19,6 +19,7 @@ constants  52 B
 devices    1 replica x 1 partition
 """
 KEYS = {
+    "schema_version": int,
     "name": str,
     "source": str,
     "entry": str,

@@ -370,7 +370,7 @@ def test_list(call: Call, own: Path):
     for line in ("cse ", "own-seeded ", "own-double-negation "):
         assert any(output_line.strip().startswith(line) for output_line in result.stdout.splitlines())
     record = json.loads(call("opt", "--list", "--load", own, "--json").stdout)
-    assert {"pass": "own-seeded", "summary": "put the seed into the name", "options": ["seed"]} in record
+    assert {"pass": "own-seeded", "summary": "put the seed into the name", "options": ["seed"]} in record["passes"]
 
 
 def test_list_rules(call: Call, own: Path):
@@ -379,12 +379,12 @@ def test_list_rules(call: Call, own: Path):
     line = next(output_line for output_line in result.stdout.splitlines() if "own-double-negation" in output_line)
     assert line.split("  ")[0].strip() == "own-double-negation"
     assert "own-negations" in line and "negate(negate(x)) -> x" in line
-    (first, *_) = json.loads(call("opt", "--load", own, "--list-rules", "own-together", "--json").stdout)
+    (first, *_) = json.loads(call("opt", "--load", own, "--list-rules", "own-together", "--json").stdout)["rules"]
     assert first["origin"] == f"{own}:9"
     assert (first["roots"], first["statement"]) == (["negate"], "negate(negate(x)) -> x")
     assert first["because"] is None
     assert "native: it knows better" in call("opt", "--load", own, "--list-rules", "own-wrong").stdout
-    (wrong,) = json.loads(call("opt", "--load", own, "--list-rules", "own-wrong", "--json").stdout)
+    (wrong,) = json.loads(call("opt", "--load", own, "--list-rules", "own-wrong", "--json").stdout)["rules"]
     assert wrong["because"] == "knows better"
     assert call("opt", "--list-rules", "cse").stdout == "these passes have no rules\n"
 

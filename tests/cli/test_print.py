@@ -54,7 +54,7 @@ def test_without_options_it_reads_back(call: Call, step: Path):
 
 def test_json(call: Call, step: Path):
     record = json.loads(call("print", step, "--short-parsable", "--json").stdout)
-    assert record == {"module": "step", "form": "short", "text": to_text(MODULE, "short")}
+    assert record == {"schema_version": 1, "module": "step", "form": "short", "text": to_text(MODULE, "short")}
 
 
 @pytest.mark.parametrize("name", ["out.hlo", "out.txt", "out", "out.hlo.gz", "out.txt.zst"])

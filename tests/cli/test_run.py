@@ -40,7 +40,7 @@ def test_given_inputs(call: Call, step: Path, tmp_path: Path):
 def test_json_and_seeds(call: Call, step: Path):
     first, again, other = (json.loads(call("run", step, "--json", "--seed", seed).stdout) for seed in (1, 1, 2))
     assert first["outputs"] == again["outputs"] != other["outputs"]
-    assert set(first) == {"seconds", "compile_seconds", "outputs"}
+    assert set(first) == {"schema_version", "seconds", "compile_seconds", "outputs"}
     assert set(first["outputs"][0]) == {"number", "type", "minimum", "maximum", "not_finite"}
     assert [output["type"] for output in first["outputs"]] == ["f32[4,2]", "f32[4]"]
 

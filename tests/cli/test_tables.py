@@ -50,7 +50,7 @@ def test_a_line_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]):
     ("is_json", "output", "stdout", "stderr"),
     [
         (False, None, "a line\n", ""),
-        (True, None, "[\n  1\n]\n", ""),
+        (True, None, '{\n  "schema_version": 1,\n  "a": 1\n}\n', ""),
         (False, STDOUT, "", "a line\n"),
     ],
 )
@@ -61,7 +61,7 @@ def test_a_report_beside_what_is_written(
         raise AssertionError("not asked for")
 
     parts = (fail() for _ in "a") if is_json else ["a line"]
-    write_report_beside((lambda: [1]) if is_json else fail, parts, is_json, output)  # pyright: ignore[reportArgumentType]
+    write_report_beside((lambda: {"a": 1}) if is_json else fail, parts, is_json, output)  # pyright: ignore[reportArgumentType]
     assert capfd.readouterr() == (stdout, stderr)
 
 

@@ -18,7 +18,7 @@ def test_an_update_in_place_of_what_is_read_differs():
     result = check_kernels(module)
     assert (result.agreeing, [name for name, _ in result.differing], result.skipped) == (("k",), ["f"], ())
     assert "f32[8]" in result.differing[0][1].reason
-    assert result.to_json()["differing"][0]["fusion"] == "f"
+    assert list(result.to_json()["differing"]) == ["f"]
     assert check_kernels(module, known=module.clone()).count == 0
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from hloom.analysis.call_graph import CallGraph, CostClass, build_call_graph
 from hloom.analysis.collective_cost import CollectiveCost, traffic
@@ -19,7 +18,7 @@ from hloom.analysis.size_note import SizeNote, qualifier, size_note, varieties
 from hloom.analysis.tables import Table
 from hloom.analysis.trip_counts import TripCount, find_trip_counts
 from hloom.ir import Apply, Graph, Module, ModuleLike, Runs, as_module
-from hloom.text import Display, Displayed, DisplayTable, count_text
+from hloom.text import Display, Displayed, DisplayTable, Record, count_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +40,12 @@ class Conditional:
     name: str
     computation: str
     branches: tuple[tuple[str, Cost], ...]
+    json_keys = "name computation branches=costs"
+
+    @property
+    def costs(self) -> dict[str, Cost]:
+        """The cost of each branch by its name."""
+        return dict(self.branches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +83,17 @@ class CustomCallCost:
     total: Cost
     scratch_bytes: int
     problem: str
+    json_keys = "target name count uncounted **total scratch_bytes problem"
 
 
-class CostReport(Displayed):
+class CostReport(Displayed, Record):
     """The cost of a module; made by `cost`. Everything is computed on demand."""
+
+    json_keys = (
+        "module=module.name sizes total total_once mathematical "
+        "minimum unknown_trips loops conditionals is_lower_bound uncounted uncounted_kinds custom_calls "
+        "traffic=collective_costs"
+    )
 
     def __init__(self, module: Module, trip_counts: Mapping[str, int], unknown_trips: int) -> None:
         self.module = module
@@ -291,40 +303,6 @@ class CostReport(Displayed):
             rows = tuple((key, *row, qualifier(kinds[key]).strip()) for key, row in ordered)
             return Table((*columns, "sizes"), rows)
         return Table(columns, tuple((key, *row) for key, row in ordered))
-
-    def to_json(self) -> dict[str, Any]:
-        """Totals, loops and traffic as plain values."""
-        names = ("total", "total_once", "mathematical", "minimum")
-        return {
-            "module": self.module.name,
-            "sizes": asdict(self.sizes),
-            **{name: _without_unknown(getattr(self, name)).to_json() for name in names},
-            "unknown_trips": self.unknown_trips,
-            "loops": [
-                {"name": loop.name, "computation": loop.computation, "trips": loop.trips, "source": loop.source}
-                | {"body": loop.body.to_json()}
-                for loop in self.loops
-            ],
-            "conditionals": [
-                {
-                    "name": conditional.name,
-                    "branches": {name: branch.to_json() for name, branch in conditional.branches},
-                }
-                for conditional in self.conditionals
-            ],
-            "is_lower_bound": self.is_lower_bound,
-            "uncounted": list(self.uncounted),
-            "uncounted_kinds": dict(self.uncounted_kinds),
-            "custom_calls": [
-                {"target": call.target, "name": call.name, "count": call.count, "uncounted": call.uncounted}
-                | {**call.total.to_json(), "scratch_bytes": call.scratch_bytes, "problem": call.problem}
-                for call in self.custom_calls
-            ],
-            "traffic": [
-                {name: getattr(transfer, name) for name in CollectiveCost.__slots__}
-                for transfer in self.collective_costs
-            ],
-        }
 
     def analysis(self, options: CostOptions) -> CostAnalysis:
         """The costs of graphs and instructions under the given options."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
+from typing import Any
+
+from hloom.text import Record
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(Record):
     """Arithmetic operations, transcendental functions, and bytes read and written.
 
     >>> Cost(2, 0, 24) + Cost(1, 1, 8) * 3
@@ -39,9 +42,9 @@ class Cost:
         """The cost without its bytes, times a number: what a function applied inside an instruction adds to it."""
         return Cost(self.flops * times, self.transcendentals * times)
 
-    def to_json(self) -> dict[str, int]:
-        """The cost as a dict of plain values."""
-        return dict(zip(("flops", "transcendentals", "bytes_accessed"), astuple(self), strict=True))
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; what XLA's analysis does not know, and counts as -1, is 0."""
+        return {name: max(count, 0) for name, count in Record.to_json(self).items()}
 
 
 ZERO = Cost()

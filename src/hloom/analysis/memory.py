@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from hloom.analysis.op_names import op_name_of, source_of
 from hloom.analysis.scopes import NO_SCOPE, scope_of_name, scopes
 from hloom.analysis.size_note import ALL_KNOWN, SizeNote, size_note, type_qualifier
 from hloom.ir import Module, Node, TensorType, Type, without_layout
-from hloom.text import Display, Displayed, DisplayTable
+from hloom.text import Display, Displayed, DisplayTable, Record
 
 ATTACHMENT = "buffer_assignment"
 """The name under which a module keeps the message."""
@@ -157,7 +157,7 @@ class SpaceMemory:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class MemoryReport(Displayed):
+class MemoryReport(Displayed, Record):
     """The memory use of a run, in bytes.
 
     `peak` is arguments + outputs - aliases + temporaries; `temporaries` is the size of the allocation that holds them
@@ -217,10 +217,6 @@ class MemoryReport(Displayed):
             buffers.append(buffer)
             missing -= buffer.bytes
         return tuple(buffers)
-
-    def to_json(self) -> dict[str, Any]:
-        """The report as a dict of plain values, which `json.dumps` takes."""
-        return asdict(self)
 
     def display(self) -> Display:
         names = ("peak", "arguments", "outputs", "aliases", "temporaries", "donatable_bytes")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import ClassVar
 
 from hloom.analysis.collective_cost import CollectiveCost, collective_seconds, group_members
 from hloom.analysis.compute_time import MATRIX, ComputeTime
@@ -30,14 +30,14 @@ from hloom.ir import (
     Trait,
     as_module,
 )
-from hloom.text import Display, Displayed, DisplayTable, time_text
+from hloom.text import Display, Displayed, DisplayTable, Record, time_text
 
 BOUNDS: tuple[str, ...] = ("compute", "memory", "link", "launch")
 """The possible bottlenecks of an instruction."""
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(Record):
     """Seconds and costs of one run of an instruction, or of a group that runs as one kernel.
 
     `node` is the last instruction of the group that does work, `instructions` the size of the group, `times` how often
@@ -57,6 +57,10 @@ class Timing:
     launch: float
     kinds: frozenset[str] = frozenset()
     unhidden: float = 0.0
+    json_keys = (
+        "**node times instructions comm_bytes compute memory link launch seconds total **cost bound intensity "
+        "sizes?=qualifier"
+    )
 
     @property
     def seconds(self) -> float:
@@ -85,19 +89,10 @@ class Timing:
         """Operations per second."""
         return (self.cost.flops + self.cost.transcendentals) / self.seconds if self.seconds else 0.0
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        names = ("times", "instructions", "comm_bytes", "compute", "memory", "link", "launch", "seconds", "total")
-        return {
-            "name": self.node.name,
-            "computation": self.node.graph.name,
-            "opcode": self.node.opcode,
-            **{name: getattr(self, name) for name in names},
-            **self.cost.to_json(),
-            "bound": self.bound,
-            "intensity": self.intensity,
-            **({"sizes": qualifier(self.kinds).strip()} if self.kinds else {}),
-        }
+    @property
+    def qualifier(self) -> str:
+        """The word before its figures: "at least" or the like where sizes vary."""
+        return qualifier(self.kinds).strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +117,18 @@ class CompilerEstimate:
         return f"the compiler's estimate of {self.instructions:,} instructions: {theirs}; here {ours}"
 
 
-class Roofline(Displayed):
+class Roofline(Displayed, Record):
     """The time of a module on a device; made by `roofline`."""
+
+    report: CostReport
+    device: Device
+    is_estimate: ClassVar[bool] = True
+    json_keys = (
+        "module=report.module.name device=device.name is_estimate sizes=report.sizes fused_by seconds "
+        "start_seconds=device.start_seconds bounds compiler_estimate? unknown_loops=report.unknown_loops.name "
+        "is_lower_bound=report.is_lower_bound uncounted=report.uncounted uncounted_kinds=report.uncounted_kinds "
+        "instructions=timings"
+    )
 
     def __init__(self, report: CostReport, on: Device) -> None:
         self.report = report
@@ -219,26 +224,6 @@ class Roofline(Displayed):
             rows = tuple((key, *row, qualifier(kinds[key]).strip()) for key, row in ordered)
             return Table((*columns, "sizes"), rows)
         return Table(columns, tuple((key, *row) for key, row in ordered))
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values: the total, its bottlenecks, and everything that takes time."""
-        estimate = self.compiler_estimate()
-        return {
-            "module": self.report.module.name,
-            "device": self.device.name,
-            "is_estimate": True,
-            "sizes": asdict(self.report.sizes),
-            "fused_by": "compiler" if self.is_fused else "model",
-            "seconds": self.seconds,
-            "start_seconds": self.device.start_seconds,
-            "bounds": self.bounds(),
-            **({"compiler_estimate": asdict(estimate)} if estimate is not None else {}),
-            "unknown_loops": [loop.name for loop in self.report.unknown_loops],
-            "is_lower_bound": self.report.is_lower_bound,
-            "uncounted": list(self.report.uncounted),
-            "uncounted_kinds": dict(self.report.uncounted_kinds),
-            "instructions": [timing.to_json() for timing in self.timings],
-        }
 
     def _running(self, groups: CostGroups | None = None) -> Iterator[tuple[Graph, Hashable, int]]:
         """The graphs whose instructions are timed separately, in each context, and how often they run."""
@@ -375,6 +360,11 @@ class Roofline(Displayed):
         graphs = {graph.name: graph for graph in self.report.call_graph.computations}
         nodes = {key: graphs[key[0]][key[1]] for key in named}
         return {node: named[key] for key, node in nodes.items() if isinstance(node, Apply)}
+
+    @property
+    def fused_by(self) -> str:
+        """Whose fusions these are: the "compiler"'s, or those of hloom's "model"."""
+        return "compiler" if self.is_fused else "model"
 
 
 def roofline(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from heapq import nlargest
-from typing import Any
 
 from hloom.analysis.rules import kind_of
 from hloom.analysis.size_note import ALL_KNOWN, SizeNote, size_note
@@ -22,7 +21,7 @@ from hloom.ir import (
     without_layout,
 )
 from hloom.ops import collective, with_trait
-from hloom.text import Display, Displayed, DisplayTable, HloomError
+from hloom.text import Display, Displayed, DisplayTable, HloomError, Record
 
 LARGEST = 10
 """How many of the largest tensors are listed."""
@@ -68,7 +67,7 @@ class CollectiveCount:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Summary(Displayed):
+class Summary(Displayed, Record):
     """The summary of a module.
 
     Counts by opcode and by element type are in decreasing order; `dtypes` counts the arrays that instructions yield.
@@ -103,10 +102,6 @@ class Summary(Displayed):
     unresolved: tuple[str, ...]
     notes: tuple[str, ...]
     sizes: SizeNote = ALL_KNOWN
-
-    def to_json(self) -> dict[str, Any]:
-        """The account as a dict of plain values, which `json.dumps` takes."""
-        return asdict(self)
 
     def display(self) -> Display:
         largest = [(tensor.name, tensor.opcode, tensor.type, tensor.bytes) for tensor in self.largest]

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import nlargest
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from hloom.analysis.collective_cost import HOST, HOST_MEMORY, group_members
 from hloom.analysis.control_flow import call_sites, is_branch, is_control_flow, is_loop
@@ -30,7 +30,9 @@ from hloom.analysis.schedule import list_schedule
 from hloom.analysis.stored_sizes import memory_space
 from hloom.analysis.tpu_kernels import COLLECTIVE_DONE, async_collective, started_collective
 from hloom.ir import Apply, Graph, ModuleLike, Node, Runs, Trait, TupleType
-from hloom.text import Display, Displayed, DisplayTable, HloomError, time_text
+from hloom.text import Display, Displayed, DisplayTable, HloomError, Record, time_text
+
+Row = TypeVar("Row")
 
 COMPUTE = "compute"
 COPIES = "copies"
@@ -58,6 +60,12 @@ class StreamEvent(NamedTuple):
     start: float
     end: float
     before: int
+    json_keys = "**node stream start end seconds"
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of one run."""
+        return self.end - self.start
 
 
 class Exposure(NamedTuple):
@@ -68,6 +76,7 @@ class Exposure(NamedTuple):
     seconds: float
     duration: float
     is_asynchronous: bool
+    json_keys = "**node stream seconds duration asynchronous=is_asynchronous"
 
 
 class Gap(NamedTuple):
@@ -77,6 +86,32 @@ class Gap(NamedTuple):
     node: Apply
     seconds: float
     times: float
+    json_keys = "**node stream seconds times"
+
+
+class Repeated(NamedTuple, Generic[Row]):
+    """A row, and how often it runs in a run of the module."""
+
+    row: Row
+    times: float
+    json_keys = "**row times"
+
+
+class StreamUse(NamedTuple):
+    """A stream, and the seconds for which it is busy and idle in a run of the module."""
+
+    name: str
+    busy: float
+    idle: float
+    json_keys = "name busy idle"
+
+
+class IndependentWork(NamedTuple):
+    """An instruction that could run beside another, and its seconds."""
+
+    node: Apply
+    seconds: float
+    json_keys = "**node seconds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +123,9 @@ class Hint:
 
     exposure: Exposure
     times: float
-    independent: tuple[tuple[Apply, float], ...]
+    independent: tuple[IndependentWork, ...]
     room: float
+    json_keys = "**exposure.node room saved independent"
 
     @property
     def saved(self) -> float:
@@ -109,10 +145,20 @@ class GraphTimeline:
     last: int = -1
     unstarted: list[Apply] = field(default_factory=list)
     unfinished: list[Apply] = field(default_factory=list)
+    json_keys = "name=graph.name seconds=duration events"
 
 
-class Timeline(Displayed):
+class Timeline(Displayed, Record):
     """The timeline of a module on a device; made by `timeline`."""
+
+    report: Roofline
+    device: Device
+    is_scheduled: bool
+    is_estimate: ClassVar[bool] = True
+    json_keys = (
+        "module=report.report.module.name device=device.name is_estimate is_scheduled seconds serial_seconds streams "
+        "exposed critical_path gaps hints computations notes"
+    )
 
     def __init__(self, report: Roofline) -> None:
         self.report = report
@@ -161,7 +207,7 @@ class Timeline(Displayed):
                     runs[inner] = min(MOST_SECONDS, runs[inner] + _times(times, runs[graph]))
         return runs
 
-    def streams(self) -> list[tuple[str, float, float]]:
+    def streams(self) -> list[StreamUse]:
         """Each stream that is used, with the seconds for which it is busy and idle in a run of the module."""
         busy: dict[str, float] = {COMPUTE: 0.0}
         for row in self.graphs.values():
@@ -169,13 +215,13 @@ class Timeline(Displayed):
                 if event.node not in row.calls:
                     spent = _times(event.end - event.start, self.runs[row.graph])
                     busy[event.stream] = min(MOST_SECONDS, busy.get(event.stream, 0.0) + spent)
-        return [(name, spent, _excess(self.entry.duration, spent)) for name, spent in busy.items()]
+        return [StreamUse(name, spent, _excess(self.entry.duration, spent)) for name, spent in busy.items()]
 
     @cached_property
-    def exposed(self) -> list[tuple[Exposure, float]]:
+    def exposed(self) -> list[Repeated[Exposure]]:
         """Operations for which the computation waits, longest first in a run of the module, and how often they run."""
         run = [one for one in self.graphs.values() if self.runs[one.graph]]
-        rows = [(row, self.runs[one.graph]) for one in run for row in one.exposures]
+        rows = [Repeated(row, self.runs[one.graph]) for one in run for row in one.exposures]
         return sorted(rows, key=lambda row: -_times(row[0].seconds, row[1]))
 
     def exposed_seconds(self) -> dict[str, float]:
@@ -185,9 +231,9 @@ class Timeline(Displayed):
             seconds[row.stream] = min(MOST_SECONDS, seconds.get(row.stream, 0.0) + _times(row.seconds, times))
         return seconds
 
-    def critical_path(self) -> list[tuple[StreamEvent, float]]:
+    def critical_path(self) -> list[Repeated[StreamEvent]]:
         """The operations that determine the time, in order, and how often each runs; loops and calls are entered."""
-        path: list[tuple[StreamEvent, float]] = []
+        path: list[Repeated[StreamEvent]] = []
         pending = [(self.report.report.module.entry, 1.0)]
         while pending:
             graph, times = pending.pop()
@@ -201,7 +247,7 @@ class Timeline(Displayed):
                 if event.node in row.calls:
                     pending += [(inner, _times(often, times)) for inner, often in reversed(row.calls[event.node])]
                 elif event.end > event.start:
-                    path.append((event, times))
+                    path.append(Repeated(event, times))
         return path
 
     def gaps(self, most: int = 10) -> list[Gap]:
@@ -243,44 +289,6 @@ class Timeline(Displayed):
             notes.append(self.report.report.omissions)
         return notes
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values: the time, streams, waits, critical path, gaps, hints, and every event of every computation."""
-        runs = self.runs
-        return {
-            "module": self.report.report.module.name,
-            "device": self.device.name,
-            "is_estimate": True,
-            "is_scheduled": self.is_scheduled,
-            "seconds": self.seconds,
-            "serial_seconds": self.serial_seconds,
-            "streams": [{"name": name, "busy": busy, "idle": idle} for name, busy, idle in self.streams()],
-            "exposed": [
-                {**_named(row.node), "stream": row.stream, "seconds": row.seconds, "duration": row.duration}
-                | {"times": times, "asynchronous": row.is_asynchronous}
-                for row, times in self.exposed
-            ],
-            "critical_path": [
-                {**_named(event.node), "stream": event.stream, "seconds": event.end - event.start, "times": times}
-                for event, times in self.critical_path()
-            ],
-            "gaps": [
-                {**_named(gap.node), "stream": gap.stream, "seconds": gap.seconds, "times": gap.times}
-                for gap in self.gaps()
-            ],
-            "hints": [
-                {**_named(hint.exposure.node), "room": hint.room, "saved": hint.saved}
-                | {"independent": [{**_named(node), "seconds": seconds} for node, seconds in hint.independent]}
-                for hint in self.hints()
-            ],
-            "computations": [
-                {"name": graph.name, "times": runs[graph], "seconds": row.duration}
-                | {"events": [_event_json(event) for event in row.events]}
-                for graph, row in self.graphs.items()
-                if runs[graph]
-            ],
-            "notes": self.notes(),
-        }
-
     def _build(self) -> None:
         """Lay out every computation that runs, callees first."""
         pending = [self.report.report.module.entry]
@@ -309,7 +317,7 @@ class Timeline(Displayed):
         for end in ends:
             needing |= _reached(end, graph, lambda node: node.users)
         independent = [
-            (event.node, event.end - event.start)
+            IndependentWork(event.node, event.seconds)
             for event in events
             if event.stream == COMPUTE and event.node not in needed and event.node not in needing
         ]
@@ -318,6 +326,12 @@ class Timeline(Displayed):
             running = _excess(running, row.duration - row.seconds)
         longest = tuple(nlargest(3, independent, key=lambda pair: pair[1]))
         return Hint(row, times, longest, min(row.seconds, running))
+
+    @property
+    def computations(self) -> list[Repeated[GraphTimeline]]:
+        """The timelines of the computations that run."""
+        runs = self.runs
+        return [Repeated(row, runs[graph]) for graph, row in self.graphs.items() if runs[graph]]
 
 
 class _Layout:
@@ -535,14 +549,6 @@ def _excess(seconds: float, others: float) -> float:
 
 def _times(seconds: float, times: float) -> float:
     return min(MOST_SECONDS, seconds * times)
-
-
-def _named(node: Apply) -> dict[str, str]:
-    return {"name": node.name, "computation": node.graph.name, "opcode": node.opcode}
-
-
-def _event_json(event: StreamEvent) -> dict[str, Any]:
-    return {**_named(event.node), "stream": event.stream, "start": event.start, "end": event.end}
 
 
 def _names(nodes: Any, most: int = 5) -> str:

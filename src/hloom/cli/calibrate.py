@@ -6,7 +6,6 @@ import os
 import platform
 import re
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -14,7 +13,7 @@ import click
 from hloom.analysis import check_devices
 from hloom.cli.input import progress
 from hloom.cli.options import json_option, output_option
-from hloom.cli.output import check_folder, write_json, write_note, write_text
+from hloom.cli.output import check_folder, write_note, write_record, write_text
 from hloom.runtime import MeasuredRates, calibrate
 
 SMALL_LOOP_BYTES = 1024
@@ -51,7 +50,7 @@ def command(name: str, json_output: bool, output: Path | None) -> None:
     with progress("measuring"):
         rates = calibrate(on_step=_note_step)
     if json_output:
-        write_json(asdict(rates), output)
+        write_record(rates, output)
         return
     text = to_toml(rates, name)
     check_devices(text, str(output or "the measurements"))

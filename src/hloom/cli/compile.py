@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from hloom.cli.options import (
     output_option,
     path_option,
 )
-from hloom.cli.output import write_json, write_note, write_text
+from hloom.cli.output import record_text, write_note, write_record, write_text
 from hloom.cli.tables import new_table, note_tables, write_tables
 from hloom.cli.why_oom import refusal_tables, why_refused
 from hloom.formats.hlo import check_new_folder, write_folder
@@ -42,7 +41,7 @@ from hloom.targets.compiler import (
     parse_flags,
     parse_target,
 )
-from hloom.text import HloomError, byte_text, readable, visible_json
+from hloom.text import HloomError, Record, byte_text, readable
 
 MODULE_FILE, ASSIGNMENT_FILE, REPORT_FILE = "module.hlo", "buffer-assignment.txt", "report.json"
 """What -o writes into its folder."""
@@ -57,6 +56,21 @@ class SweepRow:
     value: str
     program: CompiledProgram | None
     problem: str = ""
+    json_keys = "value problem? **program collectives?"
+
+    @property
+    def collectives(self) -> dict[str, int] | None:
+        """How many collectives the program has, and the bytes that a device sends in a run."""
+        return None if self.program is None else _collectives(self.program.module)
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep(Record):
+    """A flag, the target, and the program compiled with each value of the flag."""
+
+    flag: str
+    target: str
+    values: Sequence[SweepRow]
 
 
 @click.command("compile")
@@ -166,11 +180,11 @@ def _write(program: CompiledProgram, *, json_output: bool, output: Path | None) 
         write_text(program.text, STDOUT)
         return
     if output is not None:
-        report = visible_json(json.dumps(program.to_json(), indent=2, ensure_ascii=False))
-        files = {MODULE_FILE: program.text, ASSIGNMENT_FILE: program.buffer_assignment, REPORT_FILE: report + "\n"}
+        report = record_text(program)
+        files = {MODULE_FILE: program.text, ASSIGNMENT_FILE: program.buffer_assignment, REPORT_FILE: report}
         write_folder(output, {name: text for name, text in files.items() if text})
     if json_output:
-        write_json(program.to_json(), None)
+        write_record(program, None)
     else:
         write_tables(tables(program), None)
 
@@ -216,13 +230,12 @@ def _about(program: CompiledProgram) -> Table:
 
 def _write_out_of_memory(error: CompilerOutOfMemory, module: Module, *, json_output: bool) -> None:
     """What the compiler says of memory, hloom's account of that text, and what its model says of the program."""
-    said, modelled = why_refused(error, module)
+    refusal = why_refused(error, module)
     if json_output:
-        why = {"why": said and said.to_json(), "by_model": modelled and modelled.to_json()}
-        write_json({"fits": False, "message": error.message, **why}, None)
+        write_record(refusal, None)
         return
     write_note(f"error: {error}")
-    write_tables(refusal_tables(said, modelled), None)
+    write_tables(refusal_tables(refusal), None)
 
 
 def _swept(module: Module, target: str, flags: Sequence[str], sweep: str, options: dict[str, Any]) -> list[SweepRow]:
@@ -251,13 +264,7 @@ def _swept(module: Module, target: str, flags: Sequence[str], sweep: str, option
 def _write_sweep(sweep: str, rows: Sequence[SweepRow], target: str, *, json_output: bool) -> None:
     flag = sweep.partition("=")[0].removeprefix("--")
     if json_output:
-        record = [
-            {"value": row.value, "problem": row.problem}
-            if row.program is None
-            else {"value": row.value, **row.program.to_json(), "collectives": _collectives(row.program.module)}
-            for row in rows
-        ]
-        write_json({"flag": flag, "target": target, "values": record}, None)
+        write_record(Sweep(flag, target, rows), None)
         return
     table = new_table(
         f"{readable(flag)} for {target}", "value", ">peak", ">temporaries", ">code", ">cycles", ">collectives", ">sent",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import RenderableType
@@ -28,12 +28,12 @@ from hloom.cli.options import (
     unknown_trips_option,
 )
 from hloom.cli.output import write_json
-from hloom.cli.profile_tables import measured_tables
+from hloom.cli.profile_tables import GroupedMeasurement, measured_tables
 from hloom.cli.tables import add_rest, cut, new_table, write_report
-from hloom.cli.target import for_target
+from hloom.cli.target import ForTarget, for_target
 from hloom.inspection.profile import measurement_without_model
 from hloom.inspection.query import speedscope
-from hloom.text import byte_text, percent_text
+from hloom.text import Record, byte_text, percent_text
 
 FLAME_GRAPH = ".speedscope.json"
 """The suffix of a file that holds a flame graph."""
@@ -41,6 +41,18 @@ ONCE_ROW = "loops once, as in XLA"
 """The total that XLA's own analysis gives: it counts nothing for custom calls."""
 MOST_LINES = 30
 """How many groups, loops and transfers are shown, unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostRecord(Record):
+    """The cost of a module, grouped `by` opcode, scope, layer or source line; `compiler` is what --for compiled."""
+
+    report: CostReport
+    by: str
+    groups: Rows
+    profile: GroupedMeasurement | None
+    made: ForTarget
+    json_keys = "**report by groups profile? **made"
 
 
 @click.command("cost")
@@ -103,16 +115,11 @@ def command(
         write_json(speedscope(report, by, depth), output)
         return
 
-    def record() -> dict[str, Any]:
-        record = {**report.to_json(), "by": by, "groups": groups.to_json(), **made.to_json()}
-        if measured is None or times is None:
-            return record
-        return {**record, "profile": {**measured.to_json(), "groups": times.to_json()}}
-
     shown = [*tables(report, groups, top), *made.lines()]
     if measured is not None:
         shown = [_totals(report), *measured_tables(measured, times, top, has_model=False)]
-    write_report(record, shown, json_output, output)
+    profiled = None if measured is None else GroupedMeasurement(measured, by, times)
+    write_report(lambda: CostRecord(report, by, groups, profiled, made), shown, json_output, output)
 
 
 def tables(report: CostReport, groups: Rows, top: int = MOST_LINES) -> Iterator[RenderableType]:

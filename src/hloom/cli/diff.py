@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,19 +31,31 @@ from hloom.cli.options import (
     target_option,
 )
 from hloom.cli.output import check_folder
-from hloom.cli.profile_tables import changed_tables
+from hloom.cli.profile_tables import MeasuredChange, changed_tables
 from hloom.cli.tables import add_rest, cut, new_table, write_report
 from hloom.cli.target import ForTarget, for_target
 from hloom.inspection.diff import BY, CostDifference, ModuleDiff, diff
 from hloom.inspection.profile import Measurement, measured_change, measured_noise, measurement
 from hloom.ir import Module, Node
-from hloom.text import byte_text, time_text
+from hloom.text import Record, byte_text, time_text
 
 MOST_LINES = 20
 """How many lines of each list are shown, unless told otherwise."""
+LISTS = ("added", "removed", "changed", "moved")
+"""What --limit cuts."""
 
 
 DEFAULTS = defaults_of(diff)
+
+
+@dataclass(frozen=True, slots=True)
+class DiffRecord(Record):
+    """The differences of two modules, with --profile what was measured of them, with --for what was compiled."""
+
+    result: ModuleDiff
+    profile: MeasuredChange | None
+    compilers: Sequence[ForTarget]
+    json_keys = "**result profile? compilers?"
 
 
 @click.command("diff")
@@ -110,8 +123,9 @@ def command(
     is_given = context.get_parameter_source("limit") is not click.core.ParameterSource.DEFAULT
 
     def record() -> dict[str, Any]:
-        record = {**result.to_json(limit if is_given else None), **_measured_json(measured, by, depth)}
-        return record | ({"compilers": [one.to_json() for one in made]} if target else {})
+        change = None if measured is None else _change(*measured, by, depth)
+        whole = DiffRecord(result, change, made if target else ()).to_json()
+        return whole | {name: whole[name][:limit] for name in LISTS} if is_given else whole
 
     shown = [*tables(result, limit), *_compiler_lines(made)]
     if measured is not None:
@@ -135,13 +149,9 @@ def _measured(
     return before, after
 
 
-def _measured_json(measured: tuple[Measurement, Measurement] | None, by: str, depth: int) -> dict[str, Any]:
-    if measured is None:
-        return {}
-    before, after = (report.to_json() for report in measured)
-    groups = measured_change(*measured, by, depth).to_json()
-    noise = {"noise_seconds": measured_noise(*measured)}
-    return {"profile": {"before": before, "after": after, "by": by, "groups": groups, **noise}}
+def _change(before: Measurement, after: Measurement, by: str, depth: int) -> MeasuredChange:
+    groups = measured_change(before, after, by, depth)
+    return MeasuredChange(before, after, by, groups, measured_noise(before, after))
 
 
 def _source(file: str, name: str | None) -> ModuleSource:

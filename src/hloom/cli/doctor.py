@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import RenderableType
@@ -16,7 +15,7 @@ from rich.console import RenderableType
 from hloom.cli.options import json_option, output_option
 from hloom.cli.tables import new_table, write_report
 from hloom.targets.compiler import COMPILERS, GPUS, TPUS, Environment, MissingCompiler, cache_folder, find_environment
-from hloom.text import readable
+from hloom.text import Record, readable
 
 OPTIONAL = {
     "jax": "execution, StableHLO, hloom.jit",
@@ -37,6 +36,41 @@ class CompilerCheck:
     environment: Environment | None
     problem: str = ""
     remedy: str = ""
+    json_keys = "platform targets found environment.python environment.found_by environment.versions problem remedy"
+
+    @property
+    def targets(self) -> list[str]:
+        """The platform's targets."""
+        return TARGETS[self.platform].split(", ")
+
+    @property
+    def found(self) -> bool:
+        """Whether the compiler was found."""
+        return self.environment is not None
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorRecord(Record):
+    """What is installed here, which compilers of targets are, and the folder that keeps compiled programs."""
+
+    compilers: Sequence[CompilerCheck]
+    json_keys = "python packages compilers cache"
+
+    @property
+    def python(self) -> str:
+        """The version of Python."""
+        return platform.python_version()
+
+    @property
+    def packages(self) -> dict[str, str | None]:
+        """The versions of packages, null for what is not installed."""
+        return {name: _installed(name) for name in ("hloom", *OPTIONAL)}
+
+    @property
+    def cache(self) -> str | None:
+        """The folder of compiled programs; null where there is none."""
+        folder = cache_folder()
+        return None if folder is None else str(folder)
 
 
 @click.command("doctor")
@@ -54,7 +88,7 @@ def command(json_output: bool, output: Path | None) -> None:
       hloom doctor --json | jq .compilers[0].found
     """
     checks = [_check(name) for name in COMPILERS]
-    write_report(lambda: _record(checks), _tables(checks), json_output, output)
+    write_report(lambda: DoctorRecord(checks), _tables(checks), json_output, output)
 
 
 def _check(name: str) -> CompilerCheck:
@@ -102,25 +136,3 @@ def _versions_text(environment: Environment) -> str:
     """The compiler's own package first."""
     shown = [f"{name} {number}" for name, number in environment.versions.items() if name not in ("python", "jaxlib")]
     return ", ".join(reversed(shown))
-
-
-def _record(checks: Sequence[CompilerCheck]) -> dict[str, Any]:
-    cache = cache_folder()
-    return {
-        "python": platform.python_version(),
-        "packages": {name: _installed(name) for name in ("hloom", *OPTIONAL)},
-        "compilers": [
-            {
-                "platform": check.platform,
-                "targets": TARGETS[check.platform].split(", "),
-                "found": check.environment is not None,
-                "python": None if check.environment is None else check.environment.python,
-                "found_by": None if check.environment is None else check.environment.found_by,
-                "versions": {} if check.environment is None else check.environment.versions,
-                "problem": check.problem,
-                "remedy": check.remedy,
-            }
-            for check in checks
-        ],
-        "cache": None if cache is None else str(cache),
-    }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -22,14 +21,14 @@ from hloom.runtime import (
     random_inputs,
     run,
 )
-from hloom.text import HloomError
+from hloom.text import HloomError, Record
 
 MOST_DIFFERENCES = 10
 """How many outputs that differ are listed."""
 
 
 @dataclass(frozen=True, slots=True)
-class EquivalenceResult:
+class EquivalenceResult(Record):
     """What a comparison found: the outputs that differ beyond the tolerance, and the worst difference at all.
 
     `arbitration` says what hloom's evaluator finds where outputs differ; `kernels` what the fusions that only the
@@ -42,6 +41,7 @@ class EquivalenceResult:
     worst: Difference | None
     arbitration: Arbitration | None
     kernels: KernelCheck
+    json_keys = "agrees seed outputs differences worst arbitration? fusions?=ran_kernels"
 
     @property
     def agrees(self) -> bool:
@@ -82,21 +82,10 @@ class EquivalenceResult:
             for name, difference in self.kernels.differing[:MOST_DIFFERENCES]
         ]
 
-    def to_json(self) -> dict[str, Any]:
-        record = {
-            "agrees": self.agrees,
-            "seed": self.seed,
-            "outputs": self.outputs,
-            "differences": [
-                {"output": difference.output, "reason": difference.reason} for difference in self.differences
-            ],
-            "worst": None if self.worst is None else _difference_to_json(self.worst),
-        }
-        if self.arbitration is not None:
-            record["arbitration"] = self.arbitration.to_json()
-        if self.kernels.count:
-            record["fusions"] = self.kernels.to_json()
-        return record
+    @property
+    def ran_kernels(self) -> KernelCheck | None:
+        """What running fusions as kernels gave; None if there are none."""
+        return self.kernels if self.kernels.count else None
 
 
 def difference_lines(differences: Sequence[Difference]) -> list[str]:
@@ -175,9 +164,3 @@ def _inputs_of_two(
             mask = np.random.default_rng([seed, index]).integers(0, 2, one.dims)
             first[index], second[index] = mask.astype(one.dtype.numpy), mask.astype(other.dtype.numpy)
     return first, second
-
-
-def _difference_to_json(worst: Difference) -> dict[str, Any]:
-    numbers = {"absolute": worst.absolute, "relative": worst.relative}
-    plain = {name: value if np.isfinite(value) else str(value) for name, value in numbers.items()}
-    return {"output": worst.output, "reason": worst.reason, "index": list(worst.index), **plain}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -23,19 +25,26 @@ from hloom.cli.run import (
     arrays_in_order,
     check_output,
     not_finite,
-    not_finite_record,
-    output_record,
     output_tables,
     save_outputs,
 )
 from hloom.cli.tables import write_report_beside
-from hloom.evaluator import MOST_BYTES, MOST_STEPS, evaluate
+from hloom.evaluator import MOST_BYTES, MOST_STEPS, NotFinite, evaluate
 from hloom.ir import TOKEN, Module, TensorType, verify
-from hloom.runtime import input_domains, open_arrays, output_rows, random_inputs
-from hloom.text import HloomError, Unsupported
+from hloom.runtime import OutputRow, input_domains, open_arrays, output_rows, random_inputs
+from hloom.text import HloomError, Record, Unsupported
 
 DRAWING_BYTES = 16
 """How many bytes it takes to draw an element, beside the array that it becomes part of."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationRecord(Record):
+    """The extreme values of each output, and where the first value that is not finite arises."""
+
+    outputs: Sequence[OutputRow]
+    not_finite: NotFinite | str | None
+    json_keys = "outputs not_finite?"
 
 
 @click.command("evaluate")
@@ -84,7 +93,7 @@ def command(
     rows = output_rows(outputs)
     origin = not_finite(program, arrays, rows)
     write_report_beside(
-        lambda: {"outputs": [output_record(row) for row in rows], **not_finite_record(origin)},
+        lambda: EvaluationRecord(rows, origin),
         output_tables(rows, origin),
         json_output,
         output,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -25,7 +25,7 @@ from hloom.cli.options import (
     output_option,
     seed_option,
 )
-from hloom.cli.output import check_folder, write_json, write_text
+from hloom.cli.output import check_folder, write_record, write_text
 from hloom.cli.quantities import MOST_DIGITS
 from hloom.cli.tables import new_table, note_tables
 from hloom.cli.user_passes import load_passes
@@ -34,10 +34,17 @@ from hloom.ir import Module
 from hloom.passes import apply_in_place
 from hloom.runtime import open_arrays
 from hloom.testing import DerivativeCheck, check_derivatives
-from hloom.text import HloomError
+from hloom.text import HloomError, Record
 
 CLEAN = ("simplify", "cse", "dce")
 """The passes that the derivative goes through, unless --raw leaves it as it was made."""
+
+
+@dataclass(frozen=True, slots=True)
+class GradientChecks(Record):
+    """Directional derivatives beside central differences, one for each parameter."""
+
+    checks: Sequence[DerivativeCheck]
 
 
 @click.command("grad")
@@ -142,7 +149,7 @@ def command(
                 hint="--inputs X.npz supplies other inputs, --seed N draws different ones",
             )
         if json_output:
-            write_json([asdict(item) for item in checks], None)
+            write_record(GradientChecks(checks), None)
         else:
             note_tables(_table(checks))
         _check_conclusive(checks, point)

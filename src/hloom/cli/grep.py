@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
+from hloom.analysis import Table
 from hloom.cli.exit_status import NO
 from hloom.cli.input import note_sizes, progress, read_program
 from hloom.cli.options import ModuleSource, device_option, file_argument, json_option, output_option
-from hloom.cli.output import write_json, write_text
+from hloom.cli.output import write_record, write_text
 from hloom.inspection.query import COLUMNS, FIELDS, Matches, grep
-from hloom.text import byte_text, time_text
+from hloom.text import Record, byte_text, time_text
 
 
 def _fields(context: click.Context, option: click.Parameter, is_wanted: bool) -> None:
@@ -21,6 +23,18 @@ def _fields(context: click.Context, option: click.Parameter, is_wanted: bool) ->
         lines = (f"{name:16} {field.kind.value:7} {field.description}" for name, field in FIELDS.items())
         write_text("\n".join(lines) + "\n", None)
         context.exit()
+
+
+@dataclass(frozen=True, slots=True)
+class MatchList(Record):
+    """The instructions that match, in the module's order: the fields that `hloom grep --fields` lists, and their text.
+
+    With --count, `matches` is null. Without an entry, a module's instructions have no costs and times.
+    """
+
+    module: str
+    count: int
+    matches: Table | None
 
 
 @click.command("grep")
@@ -71,11 +85,11 @@ def command(
     with progress("searching"):
         matches = grep(program, expression, device=device)
         text = "" if only_count or json_output else _text(matches, only_lines)
-    records = matches.table((*_columns(matches), "text")).to_json() if json_output and not only_count else []
-    if only_count:
+    if json_output:
+        rows = None if only_count else matches.table((*_columns(matches), "text"))
+        write_record(MatchList(program.name, len(matches), rows), output)
+    elif only_count:
         write_text(f"{len(matches)}\n", output)
-    elif json_output:
-        write_json(records, output)
     elif text or output is not None:
         write_text(text, output)
     if not len(matches):

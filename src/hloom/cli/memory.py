@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 from rich.console import RenderableType
@@ -23,7 +24,7 @@ from hloom.cli.options import (
     target_option,
     top_option,
 )
-from hloom.cli.output import write_json
+from hloom.cli.output import write_record
 from hloom.cli.plots.memory import MARGIN_LEFT, WIDTH, characters, png, svg
 from hloom.cli.quantities import SpaceBudgets
 from hloom.cli.tables import add_rest, cut, new_table, shown_width, write_tables
@@ -37,6 +38,24 @@ MOST_LINES = 15
 CPU_TARGET = "cpu"
 """The target of a report whose module does not say what it was compiled for."""
 WRITERS = {".svg": svg, ".png": png}
+
+
+class BudgetVerdict(NamedTuple):
+    """The bytes of --budget, of the main memory and of each space, and whether the module fits into all of them."""
+
+    budget: int | None
+    budgets: Mapping[str, int]
+    fits: bool
+    json_keys = "budget budgets fits"
+
+
+class MemoryRecord(NamedTuple):
+    """The memory of a module, and with --budget whether it fits; `compiler` is what --for compiled."""
+
+    report: MemoryReport
+    verdict: BudgetVerdict | None
+    made: ForTarget
+    json_keys = "**report **verdict **made"
 
 
 @click.command("memory")
@@ -98,8 +117,8 @@ def command(
     missing = {name for name in report.over_budget(budgets) if name != MAIN_MEMORY}
     fits = not missing and (budget is None or peak <= budget)
     if json_output:
-        verdict = {"budget": budget, "budgets": budgets, "fits": fits} if budgets else {}
-        write_json({**report.to_json(), **verdict, **made.to_json()}, output)
+        verdict = BudgetVerdict(budget, budgets, fits) if budgets else None
+        write_record(MemoryRecord(report, verdict, made), output)
     else:
         if output is not None and writer is not None:
             write_whole(output, writer(report, budget))

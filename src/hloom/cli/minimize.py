@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 import numpy as np
@@ -25,7 +26,7 @@ from hloom.cli.options import (
     output_option,
     path_option,
 )
-from hloom.cli.output import check_folder, write_json, write_note, write_text
+from hloom.cli.output import check_folder, write_note, write_record, write_text
 from hloom.cli.pass_pipeline import named_passes, pipeline_reader
 from hloom.formats.hlo import print_module, replacing
 from hloom.inspection.minimize import (
@@ -53,10 +54,32 @@ from hloom.inspection.minimize import (
 from hloom.inspection.profile import changing_passes
 from hloom.ir import Module
 from hloom.runtime import open_arrays, save_arrays
+from hloom.text import Record
 
 NUMERIC = "--differs-from-evaluator, --differs-between, --passes"
 MOST_SHOWN = 8
 """How many inputs a note shows, and how many numbers of an array."""
+
+
+@dataclass(frozen=True, slots=True)
+class MinimizeRecord(Record):
+    """The smallest module, its text unless -o has it, and the passes that make the fault."""
+
+    result: Minimization
+    text: str | None
+    fault: PassFault | None
+    xla_passes: XlaPassFault | None
+    json_keys = "**result text? pass?=fault xla_passes?"
+
+
+@dataclass(frozen=True, slots=True)
+class InterruptedRecord(Record):
+    """The smallest module when Ctrl-C ended the search."""
+
+    module: str
+    text: str
+    is_finished: ClassVar[bool] = False
+    json_keys = "module text is_finished"
 
 
 @click.command("minimize")
@@ -175,13 +198,9 @@ def command(
     if options["save_inputs"] is not None:
         with replacing(options["save_inputs"]) as beside:
             save_arrays(beside, result.inputs or {})
-    record = _to_json(result, output is None)
-    if fault is not None:
-        record["pass"] = {"name": fault.name, "number": fault.number, "count": fault.count, "rules": fault.rules}
-    if xla_passes is not None:
-        record["xla_passes"] = {"names": xla_passes.names, "tried": xla_passes.tried, "steps": xla_passes.steps}
     if json_output:
-        write_json(record, None)
+        text = result.text if output is None else None
+        write_record(MinimizeRecord(result, text, fault, xla_passes), None)
     if not json_output or output is not None:
         write_text(result.text, output)
 
@@ -262,15 +281,6 @@ def _short(array: np.ndarray) -> str:
     return str(array.tolist()) if array.size <= MOST_SHOWN else f"an array of {'x'.join(map(str, array.shape))}"
 
 
-def _to_json(result: Minimization, with_text: bool) -> dict[str, Any]:
-    others = ("module", "inputs", "arbitration")
-    fields = {name: getattr(result, name) for name in result.__slots__ if name not in others}
-    record = {"module": result.module.name, **fields}
-    if result.arbitration is not None:
-        record["arbitration"] = result.arbitration.to_json()
-    return record if with_text else {name: value for name, value in record.items() if name != "text"}
-
-
 def _write_interrupted(module: Module, smallest: Module | None, json_output: bool, output: Path | None) -> None:
     """Write the smallest module so far where there is one, and say so."""
     if smallest is None:
@@ -278,7 +288,7 @@ def _write_interrupted(module: Module, smallest: Module | None, json_output: boo
         return
     text = print_module(smallest)
     if json_output and output is None:
-        write_json({"module": smallest.name, "text": text, "is_finished": False}, None)
+        write_record(InterruptedRecord(smallest.name, text), None)
     else:
         write_text(text, output)
     counts = f"{smallest.node_count:,} of {module.node_count:,} instructions"

@@ -8,28 +8,42 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from hloom.cli.pass_report import short_location
 from hloom.cli.steps import steps_of
 from hloom.ir import Apply, Module, Node
 from hloom.rewrite import Builder, Origin, Report, Rule, explain
-from hloom.text import HloomError, names_meant
+from hloom.text import HloomError, Record, names_meant
 
 NO_REASON = "it does not match"
 """The driver's reason for a native rule that gave up without one."""
 _RETURNS = ("return", "return None")
 
 
+class RuleReason(NamedTuple):
+    """A rule, and why it does not fire; an empty reason is that of a rule that would."""
+
+    rule: Rule
+    reason: str
+    json_keys = "rule=rule.name origin reason"
+
+    @property
+    def origin(self) -> str | None:
+        """Where the rule is written: file and line."""
+        return None if self.rule.origin is None else str(self.rule.origin)
+
+
 @dataclass(frozen=True, slots=True)
-class Misses:
+class Misses(Record):
     """What each rule says to a node; an empty reason is a rule that would fire. `others` have other root opcodes."""
 
     node: str
     opcode: str
     when: str
-    reasons: tuple[tuple[Rule, str], ...]
+    reasons: tuple[RuleReason, ...]
     others: int
+    json_keys = "node opcode when rules=reasons others"
 
     def lines(self) -> list[str]:
         lines = [f"{self.node} ({self.opcode}), {self.when}:"]
@@ -38,15 +52,6 @@ class Misses:
         if self.others:
             lines.append(f"  rules for other opcodes: {self.others:,}")
         return lines if len(lines) > 1 else [*lines, "  the passes have no rules"]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "node": self.node,
-            "opcode": self.opcode,
-            "when": self.when,
-            "rules": [{"rule": rule.name, "origin": _origin(rule), "reason": reason} for rule, reason in self.reasons],
-            "others": self.others,
-        }
 
 
 def misses_at(name: str, before: Module, after: Module, report: Report) -> Misses:
@@ -75,7 +80,7 @@ def _asked(node: Node, when: str, rules: Iterable[Rule]) -> Misses:
     near = [rule for rule in listed if node.opcode in rule.roots]
     node.graph.module.index_users()
     title = f"{node.graph.name}.{node.name}"
-    reasons = tuple((rule, _with_line(reason, rule, node)) for rule, reason in explain(near, node))
+    reasons = tuple(RuleReason(rule, _with_line(reason, rule, node)) for rule, reason in explain(near, node))
     return Misses(title, node.opcode, when, reasons, len(listed) - len(near))
 
 
@@ -107,10 +112,6 @@ def _only(nodes: list[Node], name: str) -> Node:
         listed = ", ".join(f"{node.graph.name}.{node.name}" for node in nodes[:5])
         raise HloomError(f"several instructions are called '{name}': {listed}", hint="write COMPUTATION.INSTRUCTION")
     return nodes[0]
-
-
-def _origin(rule: Rule) -> str | None:
-    return None if rule.origin is None else str(rule.origin)
 
 
 def _last_line(rule: Rule, node: Node) -> str:

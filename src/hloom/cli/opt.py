@@ -7,7 +7,7 @@ time of a short run.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,17 +28,57 @@ from hloom.cli.options import (
     output_option,
     seed_option,
 )
-from hloom.cli.output import check_folder, write_json, write_note
+from hloom.cli.output import check_folder, write_note, write_record
 from hloom.cli.pass_pipeline import named_passes, pipeline_reader
 from hloom.cli.steps import replay_until, step_lines, steps_of
 from hloom.ir import Module, verify
 from hloom.passes import Pass, Watch, apply_in_place, load_further_passes, sequence
-from hloom.rewrite import Report, timed_rules
-from hloom.text import HloomError
+from hloom.rewrite import Report, Rule, Step, timed_rules
+from hloom.text import HloomError, Record
 
 if TYPE_CHECKING:
     from hloom.cli.equivalence import EquivalenceResult
     from hloom.cli.misses import Misses
+
+
+@dataclass(frozen=True, slots=True)
+class OptRecord(Record):
+    """What passes did to a module; the text is left out if -o has it, or if the result is wrong."""
+
+    module: str
+    report: Report
+    steps: Sequence[Step]
+    misses: Sequence[Misses]
+    verify: EquivalenceResult | None
+    text: str | None
+    json_keys = "module report.changed steps=steps.__str__ report misses? verify? text?"
+
+
+@dataclass(frozen=True, slots=True)
+class PassList(Record):
+    """The passes that `hloom opt -p` takes, with their options."""
+
+    passes: tuple[Pass, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRule(Record):
+    """A rule of some passes: the opcodes it begins at, its statement, and where it is written."""
+
+    rule: str
+    family: str
+    roots: Collection[str]
+    benefit: float
+    statement: str
+    because: str | None
+    origin: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RuleList(Record):
+    """The rules of some passes, in the order in which they are tried."""
+
+    rules: tuple[ListedRule, ...]
 
 
 @click.command("opt")
@@ -164,7 +204,7 @@ def command(
             write_note("\n".join(verdict.lines()))
     is_wrong = verdict is not None and not verdict.agrees
     if json_output:
-        write_json(_record(run, None if output or is_wrong else language, misses, verdict), None)
+        write_record(_record(run, None if output or is_wrong else language, misses, verdict), None)
     if is_wrong:
         click.get_current_context().exit(NO)
     if output is not None or not json_output:
@@ -238,29 +278,23 @@ def _list_passes(known: Mapping[str, Pass], json_output: bool, output: Path | No
     from hloom.cli.pass_report import pass_list
     from hloom.cli.tables import write_report
 
-    records = [{"pass": listed.name, "summary": listed.summary, "options": listed.options} for listed in known.values()]
-    write_report(lambda: records, [pass_list(known.values())], json_output, output)
+    write_report(lambda: PassList(tuple(known.values())), [pass_list(known.values())], json_output, output)
 
 
 def _list_rules(passes: Sequence[Pass], json_output: bool, output: Path | None) -> None:
-    from hloom.cli.pass_report import first_line, rule_list
+    from hloom.cli.pass_report import rule_list
     from hloom.cli.tables import write_report
 
     rules = sequence("listed", passes).rules
-    records = [
-        {
-            "rule": rule.name,
-            "family": rule.family,
-            "roots": rule.roots,
-            "benefit": rule.benefit,
-            "statement": first_line(rule),
-            "because": rule.because or None,
-            "origin": str(rule.origin) if rule.origin else None,
-        }
-        for rule in rules
-    ]
     shown = rule_list(rules) if rules else "these passes have no rules"
-    write_report(lambda: records, [shown], json_output, output)
+    write_report(lambda: RuleList(tuple(map(_listed_rule, rules))), [shown], json_output, output)
+
+
+def _listed_rule(rule: Rule) -> ListedRule:
+    from hloom.cli.pass_report import first_line
+
+    origin = str(rule.origin) if rule.origin else None
+    return ListedRule(rule.name, rule.family, rule.roots, rule.benefit, first_line(rule), rule.because or None, origin)
 
 
 def _run(
@@ -292,14 +326,6 @@ def _guarded(work: Callable[[], Any]) -> Any:
 
 def _record(
     run: _Run, language: Language | None, misses: Sequence[Misses], verdict: EquivalenceResult | None
-) -> dict[str, Any]:
-    record: dict[str, Any] = {"module": run.after.name, "changed": run.report.changed}
-    record["steps"] = [str(step) for step in steps_of(run.report)]
-    record["report"] = run.report.to_json()
-    if misses:
-        record["misses"] = [miss.to_json() for miss in misses]
-    if verdict is not None:
-        record["verify"] = verdict.to_json()
-    if language is not None:
-        record["text"] = language.to_text(run.after)
-    return record
+) -> OptRecord:
+    text = None if language is None else language.to_text(run.after)
+    return OptRecord(run.after.name, run.report, steps_of(run.report), misses, verdict, text)

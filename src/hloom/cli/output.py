@@ -18,7 +18,7 @@ import click
 from hloom.cli.options import STDOUT
 from hloom.cli.streams import writing_stdout
 from hloom.formats.hlo import write_whole
-from hloom.text import HloomError, readable, visible, visible_json
+from hloom.text import SCHEMA_VERSION, HloomError, plain, readable, visible, visible_json
 
 
 def write_text(text: str, output: Path | None) -> None:
@@ -36,9 +36,23 @@ def write_bytes(data: bytes) -> None:
         click.echo(data, nl=False)
 
 
+def write_record(report: Any, output: Path | None) -> None:
+    """Write a report as JSON: what every --json writes."""
+    write_text(record_text(report), output)
+
+
+def record_text(report: Any) -> str:
+    """A report as JSON, with the version of its schema."""
+    return _json_text({"schema_version": SCHEMA_VERSION, **plain(report)})
+
+
 def write_json(value: Any, output: Path | None) -> None:
-    """Write a value as indented JSON; what it does not know is written as text."""
-    write_text(visible_json(json.dumps(value, indent=2, ensure_ascii=False, default=str)) + "\n", output)
+    """Write plain values as indented JSON: a file in another program's format, or one of a format of its own."""
+    write_text(_json_text(value), output)
+
+
+def _json_text(value: Any) -> str:
+    return visible_json(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)) + "\n"
 
 
 def write_note(text: str) -> None:

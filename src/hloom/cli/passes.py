@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -16,10 +17,18 @@ from hloom.cli.options import json_option, limit_option, output_option
 from hloom.cli.output import check_folder
 from hloom.cli.tables import cut, new_table, write_report
 from hloom.inspection.profile import STAGES, PassTimeline, StateRow, pass_timeline
-from hloom.text import byte_text
+from hloom.text import Record, byte_text
 
 SHOWN_CHANGES = 3
 """How many opcodes a row names whose numbers changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateList(Record):
+    """The states of a module between XLA's passes; with --changed, those alone that differ from the one before."""
+
+    module: str
+    states: Sequence[StateRow]
 
 
 @click.command("passes")
@@ -72,7 +81,7 @@ def command(
     with progress("reading"):
         rows = [row for row in timeline.rows() if row.is_changed or not changed]
     write_report(
-        lambda: {"module": timeline.name, "states": [row.to_json() for row in rows]},
+        lambda: StateList(timeline.name, rows),
         tables(timeline, rows),
         json_output,
         output,
@@ -93,7 +102,7 @@ def _compare(
     timeline = pass_timeline(directory, module)
     with progress("comparing"):
         difference = timeline.diff(*pair)
-    write_report(lambda: difference.to_json(None), diff_tables(difference, limit), json_output, output)
+    write_report(lambda: difference, diff_tables(difference, limit), json_output, output)
     if not difference.is_equal:
         context.exit(NO)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from hloom.distribute.pipeline import (
     Chain,
     DoesNotFit,
     InvalidPlan,
+    LayerCost,
     Machine,
     PipelineProgram,
     PlannedPipeline,
@@ -46,7 +47,7 @@ from hloom.distribute.pipeline import (
 )
 from hloom.formats.hlo import check_new_folder, to_text, write_folder
 from hloom.ir import Module
-from hloom.text import HloomError, byte_text, time_text
+from hloom.text import HloomError, Record, byte_text, time_text
 
 NAME_WIDTH = 40
 """The width at which names of layers are cut."""
@@ -59,6 +60,18 @@ class ScheduleResult:
     schedule: Schedule
     planned: PlannedPipeline | None
     problem: HloomError | None = None
+    json_keys = "schedule problem? **planned"
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineRecord(Record):
+    """The fastest plan, the bytes of a device's memory, the layers, and the best plan of each schedule."""
+
+    best: PlannedPipeline
+    memory_bytes: float
+    layers: tuple[LayerCost, ...]
+    schedules: Sequence[ScheduleResult]
+    json_keys = "**best memory_bytes layers schedules"
 
 
 @click.command("pipeline")
@@ -122,7 +135,10 @@ def command(
     elif output is not None:
         write_folder(output, _program_texts(pipeline_program(module, best.plan, batch=batch)))
     write_report_beside(
-        lambda: _record(chain, machine, best, results), _tables(module, chain, best, results), json_output, output
+        lambda: PipelineRecord(best, machine.memory_bytes, chain.layers, results),
+        _tables(module, chain, best, results),
+        json_output,
+        output,
     )
 
 
@@ -257,34 +273,3 @@ def _ranges(devices: Sequence[int]) -> str:
         else:
             runs.append([number])
     return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
-
-
-def _record(
-    chain: Chain, machine: Machine, best: PlannedPipeline, results: Sequence[ScheduleResult]
-) -> Mapping[str, Any]:
-    return {
-        "plan": best.plan.to_json(),
-        "memory_bytes": machine.memory_bytes,
-        **_planned_record(best),
-        "layers": [asdict(layer) for layer in chain.layers],
-        "schedules": [
-            {
-                "schedule": result.schedule.value,
-                **(
-                    {"problem": str(result.problem)}
-                    if result.planned is None
-                    else {"plan": result.planned.plan.to_json(), **_planned_record(result.planned)}
-                ),
-            }
-            for result in results
-        ],
-    }
-
-
-def _planned_record(planned: PlannedPipeline) -> dict[str, Any]:
-    return {
-        "step_seconds": planned.step_seconds,
-        "bubble": planned.bubble,
-        "peak_bytes": list(planned.peak_bytes),
-        "stages": [asdict(times) for times in planned.times],
-    }

@@ -27,7 +27,7 @@ from hloom.cli.options import (
     size_option,
 )
 from hloom.cli.output import check_folder, write_note, write_text
-from hloom.cli.plan_report import record, tables
+from hloom.cli.plan_report import PlanRecord, tables
 from hloom.cli.tables import write_report_beside
 from hloom.distribute.planner import ENTRY, Forbidden
 from hloom.formats.hlo import to_text
@@ -152,7 +152,7 @@ def command(
         _warn_of_lost_specs(planned, planned.save(output))
     comparison = _compare_with_one_device(planned, timeout) if runs else None
     write_report_beside(
-        lambda: record(planned, comparison, is_full=explain),
+        lambda: PlanRecord(planned, comparison, is_full=explain),
         tables(planned, comparison, is_full=explain),
         json_output,
         output,

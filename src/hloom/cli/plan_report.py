@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
 
-from hloom.analysis import size_note
+from hloom.analysis import SizeNote, size_note
 from hloom.api.plan import PlanResult
 from hloom.cli.tables import cut, new_table
-from hloom.distribute.planner import Alternative, CandidatePlan, Cause, Explanation, PartitionedProgram, Rates, compare
+from hloom.distribute.planner import (
+    Alternative,
+    CandidatePlan,
+    Cause,
+    Comparison,
+    Explanation,
+    PartitionedProgram,
+    compare,
+)
 from hloom.runtime import DeviceComparison
-from hloom.text import byte_text
+from hloom.text import Record, byte_text
 
 BRIEF = 8
 """How many families, and how many causes, are shown unless all are asked for."""
@@ -31,57 +38,78 @@ def tables(planned: PlanResult, device_run: DeviceComparison | None, *, is_full:
     return [_candidates(planned), *explained, *_compared(planned.best), *_lines(planned, device_run)]
 
 
-def record(planned: PlanResult, device_run: DeviceComparison | None, *, is_full: bool) -> dict[str, Any]:
-    """All of it as JSON."""
-    chosen = planned.chosen
-    measured = planned.best.measured
-    record: dict[str, Any] = {
-        "plan": planned.to_json(),
-        "name": planned.plan.name,
-        "step_seconds": planned.step_seconds,
-        "binding": planned.explanation.binding,
-        "candidates": [_record_of(candidate, chosen.rates) for candidate in chosen.candidates],
-        "planning_seconds": chosen.planning_seconds,
-        "measuring_seconds": chosen.measuring_seconds,
-        "missing_bytes": chosen.missing_bytes,
-        "least_bytes": chosen.least_bytes,
-        "notes": chosen.notes,
-        "sizes": asdict(size_note(chosen.module)),
-        "values_in_two_layouts": chosen.values_in_two_layouts,
-    }
-    if isinstance(measured, PartitionedProgram):
-        rows = compare(measured, planned.best)
-        record["compared"] = {row.name: {"expected": row.expected, "measured": row.measured} for row in rows}
-    if is_full:
-        record["explanation"] = planned.explanation.to_json()
-        record["alternatives"] = [asdict(alternative) for alternative in planned.alternatives]
-    if device_run is not None:
-        record["run"] = {
-            "agrees": not device_run.differences,
-            "outputs": device_run.outputs,
-            "worst": device_run.worst,
-            "not_finite": device_run.not_finite,
-            "differences": [str(difference) for difference in device_run.differences],
-        }
-        if device_run.arbitration is not None:
-            record["run"]["arbitration"] = device_run.arbitration.to_json()
-    return record
+@dataclass(frozen=True, slots=True)
+class Work(Record):
+    """What a device does in a step: bytes sent by collective, FLOPs of products, bytes held at the peak."""
+
+    comm_bytes: Mapping[str, float]
+    flops: float
+    memory: int | None
 
 
-def _record_of(candidate: CandidatePlan, rates: Rates) -> dict[str, Any]:
-    expected, measured = candidate.expected, candidate.measured
-    return {
-        "name": candidate.plan.name,
-        "step_seconds": candidate.step(rates) if candidate.price(rates) is not None else None,
-        "expected": None
-        if expected is None
-        else {"comm_bytes": dict(expected.comm_bytes), "flops": expected.flops, "memory": candidate.memory},
-        "bound_seconds": candidate.bound,
-        "gap": candidate.gap,
-        "measured": None
-        if measured is None
-        else {"comm_bytes": dict(measured.comm_bytes_by_opcode), "flops": measured.flops, "memory": measured.memory},
-    }
+@dataclass(frozen=True, slots=True)
+class CandidateRecord(Record):
+    """A plan that was considered: its time, as expected and as measured; `gap` is a share of its time."""
+
+    candidate: CandidatePlan
+    step_seconds: float | None
+    json_keys = "name=candidate.plan.name step_seconds expected bound_seconds=candidate.bound candidate.gap measured"
+
+    @property
+    def expected(self) -> Work | None:
+        """What is predicted; null for a plan that propagation completes."""
+        cost = self.candidate.expected
+        return None if cost is None else Work(cost.comm_bytes, cost.flops, self.candidate.memory)
+
+    @property
+    def measured(self) -> Work | None:
+        """What XLA's partitioner made of it, with --measure."""
+        cost = self.candidate.measured
+        return None if cost is None else Work(cost.comm_bytes_by_opcode, cost.flops, cost.memory)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRecord(Record):
+    """The chosen plan, all candidates best first, and with --explain why."""
+
+    planned: PlanResult
+    device_run: DeviceComparison | None
+    is_full: bool
+    json_keys = (
+        "planned.plan name=planned.plan.name planned.step_seconds binding=planned.explanation.binding candidates "
+        "planned.chosen.planning_seconds planned.chosen.measuring_seconds planned.chosen.missing_bytes "
+        "planned.chosen.least_bytes planned.chosen.notes sizes planned.chosen.values_in_two_layouts compared? "
+        "explanation? alternatives? run?=device_run"
+    )
+
+    @property
+    def candidates(self) -> list[CandidateRecord]:
+        """The plans that were considered, best first."""
+        rates = self.planned.chosen.rates
+        return [CandidateRecord(one, one.step(rates)) for one in self.planned.chosen.candidates]
+
+    @property
+    def sizes(self) -> SizeNote:
+        """Which sizes are not known."""
+        return size_note(self.planned.chosen.module)
+
+    @property
+    def compared(self) -> dict[str, Comparison] | None:
+        """Bytes sent, FLOPs and bytes held of the best plan, as expected and as measured."""
+        measured = self.planned.best.measured
+        if not isinstance(measured, PartitionedProgram):
+            return None
+        return {row.name: row for row in compare(measured, self.planned.best)}
+
+    @property
+    def explanation(self) -> Explanation | None:
+        """Why this plan."""
+        return self.planned.explanation if self.is_full else None
+
+    @property
+    def alternatives(self) -> list[Alternative]:
+        """Other plans, and how they differ."""
+        return self.planned.alternatives if self.is_full else []
 
 
 def _candidates(planned: PlanResult) -> Table:

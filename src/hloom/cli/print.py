@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -10,8 +10,18 @@ import click
 from hloom.cli.input import is_mindir, progress, read_module
 from hloom.cli.languages import mindir_text
 from hloom.cli.options import ModuleSource, count_option, file_argument, json_option, output_option
-from hloom.cli.output import write_json, write_text
+from hloom.cli.output import write_record, write_text
 from hloom.formats.hlo import PrintOptions, save, to_text
+from hloom.text import Record
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedModule(Record):
+    """A module's text, and its form: hlo, short, canonical, ir or mindir."""
+
+    module: str
+    form: str
+    text: str
 
 
 @click.command("print")
@@ -60,7 +70,7 @@ def command(
         if form != "hlo" or given:
             message = f"{source.file} is MindIR, which prints as MindSpore's text or, with --ir, as a listing"
             raise click.UsageError(message)
-        _write({"module": program.name, "form": "mindir", "text": mindir_text(program)}, json_output, output)
+        _write(PrintedModule(program.name, "mindir", mindir_text(program)), json_output, output)
         return
     options = FORMS[form]
     if options is not None:
@@ -76,14 +86,14 @@ def command(
         return
     with progress("printing"):
         text = to_text(program, options or "ir")
-    _write({"module": program.name, "form": form, "text": text}, json_output, output)
+    _write(PrintedModule(program.name, form, text), json_output, output)
 
 
-def _write(record: dict[str, str], json_output: bool, output: Path | None) -> None:
+def _write(printed: PrintedModule, json_output: bool, output: Path | None) -> None:
     if json_output:
-        write_json(record, output)
+        write_record(printed, output)
     else:
-        write_text(record["text"], output)
+        write_text(printed.text, output)
 
 
 FORMS: dict[str, PrintOptions | None] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -10,9 +11,30 @@ from rich.table import Table
 from hloom.analysis import Table as Rows
 from hloom.cli.tables import add_rest, cut, new_table
 from hloom.inspection.profile import InstructionTime, Measurement, measured_noise
-from hloom.text import byte_text, count_text, percent_text, time_text
+from hloom.text import Record, byte_text, count_text, percent_text, time_text
 
 MOST_GAPS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedMeasurement(Record):
+    """What was measured of a module, and its seconds by group."""
+
+    measurement: Measurement
+    by: str | None
+    groups: Rows | None
+    json_keys = "**measurement by? groups?"
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredChange(Record):
+    """What was measured of two modules, seconds by group before and after, and how much of a change may be noise."""
+
+    before: Measurement
+    after: Measurement
+    by: str
+    groups: Rows
+    noise_seconds: float | None
 
 
 def measured_tables(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -16,7 +17,7 @@ from hloom.cli.options import ModuleSource, count_option, file_argument, json_op
 from hloom.cli.tables import add_rest, cut, new_table, write_report
 from hloom.distribute.propagation import LIMIT, Enumeration, Propagation, enumerate_tilings, propagate
 from hloom.sharding import Mesh
-from hloom.text import byte_text
+from hloom.text import Record, byte_text
 
 UNKNOWN = "(unknown)"
 MOST_LINES = 20
@@ -73,12 +74,12 @@ def command(
         with progress("listing tilings"):
             listed = enumerate_tilings(program, chosen.names[0], chosen.sizes[0], limit=limit)
             kept = listed.pruned() if prune else listed.tilings
-        record = listed.to_json() | {"tilings": [tiling.to_json() for tiling in kept]}
+        record: Record = replace(listed, tilings=tuple(kept))
         parts = _enumerated(listed, listed.table(kept), top)
     else:
         with progress("propagating"):
             propagation = propagate(program, settings, chosen)
-        record, parts = (propagation.to_json() if json_output else {}), _propagated(propagation, shows_all, top)
+        record, parts = propagation, _propagated(propagation, shows_all, top)
     write_report(lambda: record, parts, json_output, output)
 
 

@@ -182,7 +182,7 @@ def command(
             save_checkpoint(checkpoints[1], made.convert(known))
     if save_masks is not None:
         save_checkpoint(save_masks, saved)
-    write_module(made.module, result.to_json, shown, json_output, output)
+    write_module(made.module, result, shown, json_output, output)
 
 
 def _check_usage(given: dict[str, Any], *, is_structured: bool, has_weights: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,7 @@ from hloom.compress.quantization import (
     save_checkpoint,
 )
 from hloom.ir import Module
-from hloom.text import HloomError, Unattainable, byte_text, count_text, time_text
+from hloom.text import HloomError, Record, Unattainable, byte_text, count_text, time_text
 
 METHODS = ("nearest", "gptq")
 DEFAULTS = QuantizationOptions()
@@ -94,6 +94,16 @@ class AlphaType(click.ParamType):
 
 
 ALPHA = AlphaType()
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizeRecord(Record):
+    """A quantised program, the formats chosen within a budget, and the errors of weights that GPTQ rounded."""
+
+    report: QuantizationReport
+    choice: FormatChoice | None
+    rounded: Sequence[GptqRounding]
+    json_keys = "**report choice? rounded"
 
 
 @click.command("quantize")
@@ -233,12 +243,8 @@ def command(
         if isinstance(rounder, GptqRounder) and rounder.rounding is not None
     ]
 
-    def record() -> dict[str, Any]:
-        chosen = {} if choice is None else {"choice": asdict(choice)}
-        return {**result.to_json(), **chosen, "rounded": [asdict(one) for one in rounded]}
-
     shown = [*_choice_tables(choice), *tables(result), *_rounding_table(rounded)]
-    write_module(made.module, record, shown, json_output, output)
+    write_module(made.module, QuantizeRecord(result, choice, rounded), shown, json_output, output)
 
 
 def _check_usage(given: dict[str, Any], method: str, *, is_checked: bool, has_inputs: bool, has_seed: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +35,14 @@ from hloom.cli.options import (
 )
 from hloom.cli.output import write_json, write_text
 from hloom.cli.plots.roofline import COLUMNS, MARGIN_LEFT, characters, plotted, svg
-from hloom.cli.profile_tables import measured_tables
+from hloom.cli.profile_tables import GroupedMeasurement, measured_tables
 from hloom.cli.tables import add_rest, new_table, shown_width, write_report
-from hloom.cli.target import for_target
+from hloom.cli.target import ForTarget, for_target
 from hloom.cli.timeline_tables import timeline_tables
 from hloom.formats.hlo import STDIN
-from hloom.inspection.profile import measurement, perfetto, timeline_speedscope
+from hloom.inspection.profile import Measurement, measurement, perfetto, timeline_speedscope
 from hloom.ir import Module
-from hloom.text import byte_text, percent_text, time_text
+from hloom.text import Record, byte_text, percent_text, time_text
 
 MOST_LINES = 20
 """How many instructions or groups are shown, unless told otherwise."""
@@ -64,6 +64,25 @@ class _Roofline(click.Command):
             if "--list" not in args:
                 raise
             return super().parse_args(ctx, [*args, STDIN])
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceList(Record):
+    """The devices whose rates are known, and where each rate is from."""
+
+    devices: tuple[Device, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RooflineRecord(Record):
+    """The estimated time of a module, with --by by group; with --profile beside what was measured, and its groups."""
+
+    report: Roofline
+    by: str | None
+    groups: Rows | None
+    profile: GroupedMeasurement | None
+    made: ForTarget
+    json_keys = "**report by? groups? profile? **made"
 
 
 @click.command("roofline", cls=_Roofline)
@@ -124,8 +143,7 @@ def command(
     """
     if is_list:
         known = devices(listed)
-        records = [_device_json(row) for row in known.values()]
-        write_report(lambda: {"devices": records}, [_listed(known)], json_output, output)
+        write_report(lambda: DeviceList(tuple(known.values())), [_listed(known)], json_output, output)
         return
     if output is not None and output.suffix.lower() in OTHER_PICTURES and not json_output:
         raise click.BadParameter(f"'{output}' must end in .svg to hold the plot", param_hint="-o")
@@ -155,12 +173,16 @@ def command(
     else:
         shown = [*tables(report, groups, top), *made.lines()]
 
-    def record() -> dict[str, Any]:
-        grouped = {} if groups is None else {"by": by, "groups": groups.to_json()}
-        profiled = grouped if measured is None else {"profile": {**measured.to_json(), **grouped}}
-        return {**report.to_json(), **profiled, **made.to_json()}
+    write_report(lambda: _record(report, by, groups, measured, made), shown, json_output, output)
 
-    write_report(record, shown, json_output, output)
+
+def _record(
+    report: Roofline, by: str | None, groups: Rows | None, measured: Measurement | None, made: ForTarget
+) -> RooflineRecord:
+    """The report as JSON: groups are those of what was measured, where something was."""
+    if measured is None:
+        return RooflineRecord(report, by, groups, None, made)
+    return RooflineRecord(report, None, None, GroupedMeasurement(measured, by, groups), made)
 
 
 def _check_timeline(
@@ -255,14 +277,6 @@ def _groups(groups: Rows, seconds: float, top: int) -> Table:
         table.add_row(row[what], f"{least}{time_text(row['seconds'])}", share, *parts)
     add_rest(table, len(groups), top)
     return table
-
-
-def _device_json(row: Device) -> dict[str, Any]:
-    plain = asdict(row)
-    plain.pop("sources", None)
-    for link in plain["links"]:
-        link.pop("sources", None)
-    return plain
 
 
 def _listed(known: Mapping[str, Device]) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -48,13 +48,39 @@ from hloom.runtime import (
     run,
     save_arrays,
 )
-from hloom.text import HloomError
+from hloom.text import HloomError, Record
 
 MOST_OUTPUTS = 40
 """How many outputs the table shows."""
 
 
 DEFAULTS = defaults_of(run)
+
+
+@dataclass(frozen=True, slots=True)
+class RunCheck(Record):
+    """How the outputs differ from those of the `other` module of --check."""
+
+    other: str
+    differences: Sequence[Difference]
+    arbitration: Arbitration | None
+    json_keys = "other agrees differences arbitration?"
+
+    @property
+    def agrees(self) -> bool:
+        """Whether no output differs by more than the tolerance."""
+        return not self.differences
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord(Record):
+    """What a run gave: seconds, the extreme values of each output, and where the first value that is not finite arises.
+    """
+
+    result: RunResult
+    check: RunCheck | None
+    not_finite: NotFinite | str | None
+    json_keys = "result.seconds result.compile_seconds outputs=result.rows check? not_finite?"
 
 
 @click.command("run")
@@ -121,7 +147,7 @@ def command(
         save_outputs(output, result.outputs)
     origin = not_finite(program, result.inputs, result.rows())
     write_report_beside(
-        lambda: {**_record(result, check, differences, arbitration), **not_finite_record(origin)},
+        lambda: _record(result, check, differences, arbitration, origin),
         _tables(result, check, differences, origin, arbitration),
         json_output,
         output,
@@ -153,38 +179,14 @@ def save_outputs(output: Path, outputs: Sequence[np.ndarray]) -> None:
 
 
 def _record(
-    result: RunResult, check: str | None, differences: Sequence[Difference] | None, arbitration: Arbitration | None
-) -> dict[str, Any]:
-    record: dict[str, Any] = {
-        "seconds": result.seconds,
-        "compile_seconds": result.compile_seconds,
-        "outputs": [output_record(row) for row in result.rows()],
-    }
-    if differences is not None:
-        record["check"] = {
-            "other": check,
-            "agrees": not differences,
-            "differences": [{"output": difference.output, "reason": difference.reason} for difference in differences],
-        }
-        if arbitration is not None:
-            record["check"]["arbitration"] = arbitration.to_json()
-    return record
-
-
-def output_record(row: OutputRow) -> dict[str, Any]:
-    """An output's row as JSON."""
-    return {
-        "number": row.number,
-        "type": row.type,
-        "minimum": _plain(row.minimum),
-        "maximum": _plain(row.maximum),
-        "not_finite": row.not_finite,
-    }
-
-
-def _plain(value: float | complex | None) -> object:
-    """A value that JSON can hold: of a complex number, both parts."""
-    return [value.real, value.imag] if isinstance(value, complex) else value
+    result: RunResult,
+    check: str | None,
+    differences: Sequence[Difference] | None,
+    arbitration: Arbitration | None,
+    origin: NotFinite | str | None,
+) -> RunRecord:
+    checked = None if differences is None else RunCheck(check or "", differences, arbitration)
+    return RunRecord(result, checked, origin)
 
 
 def _tables(
@@ -212,13 +214,6 @@ def not_finite(program: Module, inputs: Sequence[np.ndarray], rows: Sequence[Out
     except HloomError as problem:
         return f"the source of non-finite values is unknown: {problem.message.splitlines()[0]}"
     return origin or "hloom.evaluate gives finite outputs on these inputs: the non-finite values arise only in XLA"
-
-
-def not_finite_record(origin: NotFinite | str | None) -> dict[str, Any]:
-    """The same as JSON; nothing where outputs are finite."""
-    if origin is None:
-        return {}
-    return {"not_finite": asdict(origin) if isinstance(origin, NotFinite) else origin}
 
 
 def output_tables(rows: Sequence[OutputRow], origin: NotFinite | str | None) -> Iterator[RenderableType]:

@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hloom.cli.options import STDOUT
-from hloom.cli.output import write_json, write_note, write_text
+from hloom.cli.output import write_note, write_record, write_text
 from hloom.cli.streams import writing_stdout
 from hloom.text import visible
 
@@ -180,7 +180,7 @@ def write_report(
 ) -> None:
     """Write a report as JSON or as tables, whichever was asked for; the other is not made."""
     if json_output:
-        write_json(record(), output)
+        write_record(record(), output)
     else:
         write_tables(parts, output)
 

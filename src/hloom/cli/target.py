@@ -18,7 +18,7 @@ from rich.console import RenderableType
 from hloom.cli.input import progress
 from hloom.ir import Module
 from hloom.targets.compiler import CompiledProgram, MissingCompiler, compile_module, devices_of, parse_target
-from hloom.text import byte_text, readable
+from hloom.text import Record, byte_text, readable
 
 MODEL = "by hloom's model"
 LEAST_SHOWN = 64 << 10
@@ -37,7 +37,7 @@ def model_errors() -> dict[str, dict[str, Any]]:
 
 
 @dataclass(frozen=True, slots=True)
-class ForTarget:
+class ForTarget(Record):
     """The module to report on: as the target's compiler made it, or as it was given if the compiler is missing.
 
     `target` is the name asked for, empty if none was; `compiled` the compiler's result; `problem` why there is none.
@@ -47,6 +47,7 @@ class ForTarget:
     target: str = ""
     compiled: CompiledProgram | None = None
     problem: str = ""
+    json_keys = "compiler?=compiled compiler_problem?=problem model_error?=stated_error"
 
     @property
     def device(self) -> str | None:
@@ -72,14 +73,10 @@ class ForTarget:
         elif self.target:
             yield f"{MODEL}, of the program before optimisation{self.model_error}: {readable(self.problem)}"
 
-    def to_json(self) -> dict[str, Any]:
-        """A field for a report's JSON: empty if no target was asked for."""
-        if not self.target:
-            return {}
-        if self.compiled is None:
-            model_error = self.model_error.strip(" ()")
-            return {"compiler": None, "by": MODEL, "model_error": model_error, "problem": self.problem}
-        return {"compiler": self.compiled.to_json()}
+    @property
+    def stated_error(self) -> str:
+        """How far peaks of memory are from the compiler's where it is missing, and the report is by hloom's model."""
+        return self.model_error.strip(" ()") if self.problem else ""
 
 
 def for_target(module: Module, target: str | None) -> ForTarget:

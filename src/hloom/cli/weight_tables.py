@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import RenderableType
 
@@ -15,7 +14,7 @@ from hloom.cli.tables import add_rest, new_table, write_report_beside
 from hloom.compress.quantization import Exclusion, Noise, ProductReport, check_suffix
 from hloom.formats.hlo import save, to_text
 from hloom.ir import Module
-from hloom.text import byte_text, time_text
+from hloom.text import Record, byte_text, time_text
 
 MOST_ROWS = 40
 """How many weights, and how many products, the tables show."""
@@ -32,12 +31,12 @@ def check_outputs(output: Path | None, *checkpoints: Path | None) -> None:
 
 
 def write_module(
-    module: Module, record: Callable[[], Any], parts: Iterable[RenderableType], json_output: bool, output: Path | None
+    module: Module, record: Record, parts: Iterable[RenderableType], json_output: bool, output: Path | None
 ) -> None:
     """Write a changed program where -o says, and the report as JSON or as tables."""
     if output not in (None, STDOUT):
         save(module, output)
-    write_report_beside(record, parts, json_output, output)
+    write_report_beside(lambda: record, parts, json_output, output)
     if output == STDOUT:
         write_text(to_text(module), None)
 

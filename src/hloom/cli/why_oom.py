@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar, NamedTuple
 
 import click
 from rich.console import RenderableType
@@ -40,10 +42,29 @@ from hloom.inspection.why_oom import (
 )
 from hloom.ir import Module
 from hloom.targets.compiler import CompilerOutOfMemory
-from hloom.text import HloomError, byte_text, percent_text
+from hloom.text import HloomError, Record, byte_text, percent_text
 
 MOST_LINES = 10
 """How many lines of a table are shown, unless told otherwise."""
+
+
+class OomRecord(NamedTuple):
+    """Why a module as the target's compiler made it does or does not fit."""
+
+    report: OomReport
+    made: ForTarget
+    json_keys = "**report **made"
+
+
+@dataclass(frozen=True, slots=True)
+class CompilerRefusal(Record):
+    """A program that the target's compiler refuses: its message, what that says of memory, and what the model says."""
+
+    message: str
+    why: OomReport | None
+    by_model: OomReport | None
+    fits: ClassVar[bool] = False
+    json_keys = "fits message why by_model"
 
 
 @click.command("why-oom")
@@ -102,14 +123,13 @@ def _report_for(
     try:
         made = for_target(program, target)
     except CompilerOutOfMemory as error:
-        said, modelled = why_refused(error, program)
-        record = {"message": error.message, "why": said and said.to_json(), "by_model": modelled and modelled.to_json()}
-        write_report(lambda: record, [error.message, *refusal_tables(said, modelled, top)], json_output, output)
+        refusal = why_refused(error, program)
+        write_report(lambda: refusal, [error.message, *refusal_tables(refusal, top)], json_output, output)
         return
     with progress("placing buffers"):
         report = why_oom(made.module, memory=limit or _memory_of(made), quick=True, file=source.file)
     shown = [*tables(report, top, is_tried=False), *made.lines()]
-    write_report(lambda: {**report.to_json(), **made.to_json()}, shown, json_output, output)
+    write_report(lambda: OomRecord(report, made), shown, json_output, output)
 
 
 def _memory_of(made: ForTarget) -> int | None:
@@ -119,25 +139,23 @@ def _memory_of(made: ForTarget) -> int | None:
     return None if made.device is None else round(device(made.device).memory_bytes)
 
 
-def why_refused(error: CompilerOutOfMemory, program: Module) -> tuple[OomReport | None, OomReport | None]:
+def why_refused(error: CompilerOutOfMemory, program: Module) -> CompilerRefusal:
     """The reports of a compiler's message about memory and of the program, where there are any."""
     said = modelled = None
     with suppress(HloomError):  # a message without sizes
         said = why_oom(error.text)
     with suppress(HloomError), progress("placing buffers"):
         modelled = why_oom(program, memory=said.memory if said is not None else None, quick=True)
-    return said, modelled
+    return CompilerRefusal(error.message, said, modelled)
 
 
-def refusal_tables(
-    said: OomReport | None, modelled: OomReport | None, top: int = MOST_LINES
-) -> Iterator[RenderableType]:
+def refusal_tables(refusal: CompilerRefusal, top: int = MOST_LINES) -> Iterator[RenderableType]:
     """Both reports of a program that the compiler refuses."""
-    if said is not None:
-        yield from tables(said, top, is_tried=False)
-    if modelled is not None:
+    if refusal.why is not None:
+        yield from tables(refusal.why, top, is_tried=False)
+    if refusal.by_model is not None:
         yield f"\n{MODEL}, of the program before optimisation:"
-        yield from tables(modelled, top, is_tried=False)
+        yield from tables(refusal.by_model, top, is_tried=False)
 
 
 def _report(source: ModuleSource, limit: int | None, quick: bool, batch: str | None) -> OomReport:

@@ -54,6 +54,7 @@ class Node(Referent, Displayed):
     _next: Node | None
     _previous: Node | None
     _order: int
+    json_keys = "name computation=graph.name opcode type=type.__str__"
 
     @property
     def metadata(self) -> Metadata | None:

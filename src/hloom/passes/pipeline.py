@@ -44,6 +44,7 @@ class Pass:
     run: Callable[..., Report] = field(repr=False)
     summary: str = ""
     options: tuple[str, ...] = ()
+    json_keys = "pass=name summary options"
 
     @property
     def parts(self) -> tuple[Pass, ...]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hloom.ir import Node
 from hloom.rewrite.rule import Rule
-from hloom.text import Display, Displayed, DisplayTable
+from hloom.text import Display, Displayed, DisplayTable, Record
 
 
 @dataclass(slots=True)
-class RuleReport:
+class RuleReport(Record):
     """The statistics of one rule: attempts, matches, reasons for failure, and seconds."""
 
     rule: Rule
@@ -21,16 +21,7 @@ class RuleReport:
     matched: int = 0
     seconds: float = 0.0
     rejected: Counter[str] = field(default_factory=Counter[str])
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "rule": self.rule.name,
-            "family": self.rule.family,
-            "tried": self.tried,
-            "matched": self.matched,
-            "seconds": self.seconds,
-            "rejected": dict(self.rejected.most_common()),
-        }
+    json_keys = "rule=rule.name family=rule.family tried matched seconds rejected"
 
 
 class Step(NamedTuple):
@@ -45,7 +36,7 @@ class Step(NamedTuple):
 
 
 @dataclass(slots=True, repr=False)
-class Report(Displayed):
+class Report(Displayed, Record):
     """What one pass did to a module; `name` is the pass's name.
 
     `touched`, if recorded, are the nodes that it made, changed, or left with one user: rules that found nothing to
@@ -61,6 +52,7 @@ class Report(Displayed):
     changes: int = 0
     seconds: float = 0.0
     touched: set[Node] | None = field(default=None, repr=False, compare=False)
+    json_keys = "pass=name changed matched erased seconds notes rules=tried_rules steps=steps.__str__ passes"
 
     @property
     def changed(self) -> bool:
@@ -110,18 +102,10 @@ class Report(Displayed):
         for part in self.passes:
             yield from part.all_rules()
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "pass": self.name,
-            "changed": self.changed,
-            "matched": self.matched,
-            "erased": self.erased,
-            "seconds": self.seconds,
-            "notes": self.notes,
-            "rules": [account.to_json() for account in self.rules if account.tried],
-            "steps": [str(step) for step in self.steps],
-            "passes": [part.to_json() for part in self.passes],
-        }
+    @property
+    def tried_rules(self) -> list[RuleReport]:
+        """The statistics of the rules that were tried."""
+        return [account for account in self.rules if account.tried]
 
 
 def merged(accounts: Iterable[RuleReport]) -> RuleReport:

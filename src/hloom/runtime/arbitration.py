@@ -8,21 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from hloom.evaluator import evaluate
 from hloom.ir import Module
 from hloom.runtime.comparison import compare
-from hloom.text import HloomError
+from hloom.text import HloomError, Record
 
 MAX_STEPS = 1_000_000
 """The maximum number of instructions evaluated per program: about ten seconds."""
 
 
 @dataclass(frozen=True, slots=True)
-class Arbitration:
+class Arbitration(Record):
     """The evaluator's verdict on two programs whose results differ under XLA.
 
     `same` says whether the evaluator gets equal results for both; `xla_agrees` whether XLA's results of the first and
@@ -33,6 +32,7 @@ class Arbitration:
     same: bool = False
     xla_agrees: tuple[bool, bool] = (False, False)
     obstacle: str = ""
+    json_keys = "obstacle? evaluator_finds_same? xla_agrees?=agreement"
 
     def __str__(self) -> str:
         if self.obstacle:
@@ -50,11 +50,15 @@ class Arbitration:
         wrong = f": XLA does not compute {' and '.join(blamed)} as written" if blamed else ""
         return f"hloom's evaluator finds the same results for both; XLA agrees with it {agreement}{wrong}"
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        if self.obstacle:
-            return {"obstacle": self.obstacle}
-        return {"evaluator_finds_same": self.same, "xla_agrees": dict(zip(self.names, self.xla_agrees, strict=True))}
+    @property
+    def evaluator_finds_same(self) -> bool | None:
+        """Whether hloom's evaluator finds the same results for both programs; None where it finds none."""
+        return None if self.obstacle else self.same
+
+    @property
+    def agreement(self) -> dict[str, bool]:
+        """Whether XLA agrees with the evaluator, by program; empty where the evaluator finds nothing."""
+        return {} if self.obstacle else dict(zip(self.names, self.xla_agrees, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ class Difference(Displayed):
     relative: float = 0.0
     count: int = 0
     size: int = 0
+    json_keys = "output reason index? absolute relative count size"
 
     def display(self) -> Display:
         figures = {"index": str(self.index), "left": str(self.left), "right": str(self.right)}

@@ -36,6 +36,12 @@ class DeviceComparison:
     worst: float
     not_finite: int
     arbitration: Arbitration | None = None
+    json_keys = "agrees outputs worst not_finite differences arbitration?"
+
+    @property
+    def agrees(self) -> bool:
+        """Whether no output differs by more than the tolerance."""
+        return not self.differences
 
 
 def compare_with_one_device(

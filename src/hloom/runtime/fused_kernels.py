@@ -22,7 +22,7 @@ from hloom.runtime.inputs import random_inputs
 from hloom.runtime.inside_jit import fill_layouts
 from hloom.runtime.legalization import text_for_xla
 from hloom.runtime.run import run
-from hloom.text import HloomError
+from hloom.text import HloomError, Record
 
 MAX_KERNELS = 256
 """The maximum number of fusions to run: XLA takes about 10 ms to compile one."""
@@ -35,7 +35,7 @@ MAX_ATTEMPTS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class KernelCheck:
+class KernelCheck(Record):
     """The result of running fusions as kernels.
 
     `agreeing` and `differing` name fusions by whether they agree with the same fusions as calls; `skipped` are those
@@ -46,20 +46,17 @@ class KernelCheck:
     differing: tuple[tuple[str, Difference], ...]
     skipped: tuple[str, ...]
     reason: str = ""
+    json_keys = "agreeing differing=reasons skipped reason"
 
     @property
     def count(self) -> int:
         """The number of fusions examined."""
         return len(self.agreeing) + len(self.differing) + len(self.skipped)
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return {
-            "agreeing": len(self.agreeing),
-            "differing": [{"fusion": name, "reason": difference.reason} for name, difference in self.differing],
-            "skipped": len(self.skipped),
-            "reason": self.reason or None,
-        }
+    @property
+    def reasons(self) -> dict[str, str]:
+        """How each fusion that differs does."""
+        return {name: difference.reason for name, difference in self.differing}
 
 
 def check_kernels(

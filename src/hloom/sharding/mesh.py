@@ -59,6 +59,11 @@ class Mesh:
         return cls(tuple(match[1] for match in axes if match), tuple(int(match[2]) for match in axes if match))
 
     @property
+    def axis_sizes(self) -> dict[str, int]:
+        """The sizes by name."""
+        return dict(zip(self.names, self.sizes, strict=True))
+
+    @property
     def device_count(self) -> int:
         """The product of the sizes."""
         return math.prod(self.sizes)

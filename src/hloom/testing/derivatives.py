@@ -44,6 +44,7 @@ class DerivativeCheck:
     """What the random inputs were multiplied by."""
     floor: float = 1.0
     """What is small: errors are relative to that, where both are smaller."""
+    json_keys = "* error agrees"
 
     @property
     def error(self) -> float:

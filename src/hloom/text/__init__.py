@@ -2,8 +2,8 @@
 
 This package is independent of HLO. To change how an error looks, edit `source.py`; what counts as white space or a
 token, `cursor.py`; how values look in a notebook, `notebook.py`; which characters are escaped, `strings.py`; the units
-of sizes and times, `quantities.py`; the syntax of patterns, `regular_expression.py`; what differs between operating
-systems, `files.py` and `processes.py`.
+of sizes and times, `quantities.py`; how reports become JSON, `records.py`; the syntax of patterns,
+`regular_expression.py`; what differs between operating systems, `files.py` and `processes.py`.
 """
 
 from hloom.text.cursor import TRIVIA as TRIVIA
@@ -32,6 +32,11 @@ from hloom.text.quantities import parse_bytes as parse_bytes
 from hloom.text.quantities import parse_capacity as parse_capacity
 from hloom.text.quantities import percent_text as percent_text
 from hloom.text.quantities import time_text as time_text
+from hloom.text.records import SCHEMA_VERSION as SCHEMA_VERSION
+from hloom.text.records import Bytes as Bytes
+from hloom.text.records import Record as Record
+from hloom.text.records import Seconds as Seconds
+from hloom.text.records import plain as plain
 from hloom.text.regular_expression import RegularExpression as RegularExpression
 from hloom.text.regular_expression import compile_pattern as compile_pattern
 from hloom.text.source import HloomError as HloomError

@@ -49,6 +49,12 @@ class PrunedWeight:
     uses: tuple[str, ...]
     mask_number: int | None = None
     """The number of the parameter that takes the mask, if there is one."""
+    json_keys = "name type=type.__str__ elements kept sparsity used_by=uses"
+
+    @property
+    def elements(self) -> int:
+        """The number of elements."""
+        return self.mask.size
 
     @property
     def kept(self) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,20 +14,29 @@ from hloom.compress.pruning.pattern import BlockPattern, GroupPattern, Pattern
 from hloom.compress.pruning.prune import PrunedWeight, Pruning
 from hloom.compress.quantization import (
     Noise,
+    NumberedNoise,
     ProductReport,
     compare_outputs,
     compare_products,
     numbered,
-    plain_fields,
     product_reports,
     random_weights,
 )
 from hloom.ir import Module, Node, TensorType
 from hloom.passes import canonicalize
+from hloom.text import Record
+
+
+class StoredWeight(NamedTuple):
+    """A pruned weight, and its bytes: dense, and stored sparsely."""
+
+    weight: PrunedWeight
+    bytes: tuple[int, int]
+    json_keys = "**weight bytes"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PruningReport:
+class PruningReport(Record):
     """What pruning gives and costs. `outputs` and the products' noise are there where arrays were run.
 
     The times are those of dense products, since XLA has no sparse ones: zeros save time in none of them. `flops` of
@@ -40,6 +49,10 @@ class PruningReport:
     kept_flops: Mapping[str, int]
     outputs: tuple[Noise, ...] | None
     seconds: tuple[float, float]
+    json_keys = (
+        "pruning.method pattern=pattern sparsity device weights=stored_weights products=kept_products "
+        "outputs=numbered_outputs pruning.exclusions weight_bytes seconds"
+    )
 
     @property
     def weight_bytes(self) -> tuple[int, int]:
@@ -54,34 +67,29 @@ class PruningReport:
         size = sum(weight.mask.size for weight in self.pruning.weights)
         return 1 - sum(weight.kept for weight in self.pruning.weights) / size if size else 0.0
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values; infinite ratios are null."""
-        return {
-            "method": self.pruning.method,
-            "pattern": None if self.pruning.pattern is None else str(self.pruning.pattern),
-            "sparsity": self.sparsity,
-            "device": self.device,
-            "weights": [
-                {
-                    "name": weight.name,
-                    "type": str(weight.type),
-                    "elements": weight.mask.size,
-                    "kept": weight.kept,
-                    "sparsity": weight.sparsity,
-                    "bytes": [leaf_bytes(weight.type), stored_bytes(weight, self.pruning.pattern)],
-                    "used_by": list(weight.uses),
-                }
-                for weight in self.pruning.weights
-            ],
-            "products": [
-                {**product.to_json(), "flops": [product.flops[0], self.kept_flops[product.name]]}
-                for product in self.products
-            ],
-            "outputs": numbered(self.outputs),
-            "exclusions": [plain_fields(left) for left in self.pruning.exclusions],
-            "weight_bytes": list(self.weight_bytes),
-            "seconds": list(self.seconds),
-        }
+    @property
+    def pattern(self) -> str | None:
+        """The pattern of the zeros, if there is one."""
+        return None if self.pruning.pattern is None else str(self.pruning.pattern)
+
+    @property
+    def stored_weights(self) -> list[StoredWeight]:
+        """The weights that are pruned, with their bytes."""
+        pattern = self.pruning.pattern
+        return [
+            StoredWeight(weight, (leaf_bytes(weight.type), stored_bytes(weight, pattern)))
+            for weight in self.pruning.weights
+        ]
+
+    @property
+    def kept_products(self) -> list[ProductReport]:
+        """The products, with the FLOPs of elements that are kept."""
+        return [replace(one, flops=(one.flops[0], self.kept_flops[one.name])) for one in self.products]
+
+    @property
+    def numbered_outputs(self) -> list[NumberedNoise] | None:
+        """The outputs, with their numbers."""
+        return numbered(self.outputs)
 
 
 def report(

@@ -4,31 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from hloom.analysis import DEFAULT_DEVICE, leaf_bytes
 from hloom.compress.pruning.structured import StructuredPruning
-from hloom.compress.quantization import Noise, ProductReport, compare_outputs, numbered, plain_fields, product_reports
+from hloom.compress.quantization import Noise, ProductReport, compare_outputs, product_reports
 from hloom.ir import TensorType
 from hloom.ops import PRODUCTS
 from hloom.passes import canonicalize
+from hloom.text import Record
 
 
 @dataclass(frozen=True, slots=True)
-class CutWeight:
+class CutWeight(Record):
     """A weight's type before and after."""
 
     name: str
     type: TensorType
     cut_type: TensorType
+    json_keys = "name type=type.__str__ pruned_type=cut_type.__str__ bytes"
 
     @property
     def bytes(self) -> tuple[int, int]:
         return leaf_bytes(self.type), leaf_bytes(self.cut_type)
 
 
+class CutOutput(NamedTuple):
+    """An output's number, how far it is from the original's, and how far from the original's with zeros."""
+
+    number: int
+    noise: Noise
+    zeroed: Noise
+    json_keys = "number **noise with_zeros=zeroed"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class StructureReport:
+class StructureReport(Record):
     """What structured pruning gives and costs; `outputs` against the original, `zeroed` against it with zeros."""
 
     pruning: StructuredPruning
@@ -38,58 +49,20 @@ class StructureReport:
     outputs: tuple[Noise, ...] | None
     zeroed: tuple[Noise, ...] | None
     seconds: tuple[float, float]
+    json_keys = "device pruning.axes weights products outputs=compared_outputs pruning.exclusions weight_bytes seconds"
 
     @property
     def weight_bytes(self) -> tuple[int, int]:
         """Of the weights that are cut, before and after."""
         return sum(weight.bytes[0] for weight in self.weights), sum(weight.bytes[1] for weight in self.weights)
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values; infinite ratios are null."""
-        outputs = numbered(self.outputs)
-        return {
-            "device": self.device,
-            "axes": [
-                {
-                    "name": axis.name,
-                    "role": axis.role,
-                    "size": axis.size,
-                    "kept": axis.kept,
-                    "dims": [
-                        {
-                            "weight": name,
-                            "dim": dim,
-                            "kept": cut.shape[-1],
-                            "layer_dim": axis.layer_dims.get((name, dim)),
-                        }
-                        for (name, dim), cut in axis.dims.items()
-                    ],
-                    "why_shared": axis.why_shared,
-                }
-                for axis in self.pruning.axes
-            ],
-            "weights": [
-                {
-                    "name": weight.name,
-                    "type": str(weight.type),
-                    "pruned_type": str(weight.cut_type),
-                    "bytes": list(weight.bytes),
-                }
-                for weight in self.weights
-            ],
-            "products": [
-                {name: value for name, value in product.to_json().items() if name != "weights"}
-                for product in self.products
-            ],
-            "outputs": outputs
-            and [
-                {**record, "with_zeros": zeros.to_json()}
-                for record, zeros in zip(outputs, self.zeroed or (), strict=True)
-            ],
-            "exclusions": [plain_fields(left) for left in self.pruning.exclusions],
-            "weight_bytes": list(self.weight_bytes),
-            "seconds": list(self.seconds),
-        }
+    @property
+    def compared_outputs(self) -> list[CutOutput] | None:
+        """The outputs, with their numbers; None where nothing was run."""
+        if self.outputs is None:
+            return None
+        pairs = zip(self.outputs, self.zeroed or (), strict=True)
+        return [CutOutput(number, noise, zeros) for number, (noise, zeros) in enumerate(pairs)]
 
 
 def structure_report(

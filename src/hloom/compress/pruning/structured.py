@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,6 +43,16 @@ _MOVING = CALLERS | with_trait(Trait.TUPLE) | with_trait(Trait.REINDEXES) | {"co
 """What a weight goes through on its way to what multiplies by it."""
 
 
+class PrunedDim(NamedTuple):
+    """A dimension of a weight: how many positions are kept, and the dimension that numbers layers, if there is one."""
+
+    weight: str
+    dim: int
+    kept: int
+    layer_dim: int | None
+    json_keys = "weight dim kept layer_dim"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PrunedAxis:
     """Dimensions of weights that lost positions together.
@@ -59,6 +69,12 @@ class PrunedAxis:
     dims: Mapping[tuple[str, int], np.ndarray]
     layer_dims: Mapping[tuple[str, int], int] = field(default_factory=dict)
     why_shared: str | None = None
+    json_keys = "name role size kept dims=pruned_dims why_shared"
+
+    @property
+    def pruned_dims(self) -> list[PrunedDim]:
+        """The dimensions, with the number of positions that are kept."""
+        return [PrunedDim(*key, cut.shape[-1], self.layer_dims.get(key)) for key, cut in self.dims.items()]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

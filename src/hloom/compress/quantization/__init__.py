@@ -9,6 +9,7 @@ movement in `quantized_value.py`; to recognise weights through one, in `movement
 caches, add it to `cache_flow.py`, and to `can_write` in `kv_cache.py`.
 """
 
+from hloom.compress.quantization.accuracy import NumberedNoise as NumberedNoise
 from hloom.compress.quantization.accuracy import ProductReport as ProductReport
 from hloom.compress.quantization.accuracy import QuantizationReport as QuantizationReport
 from hloom.compress.quantization.accuracy import compare_outputs as compare_outputs
@@ -16,7 +17,6 @@ from hloom.compress.quantization.accuracy import compare_products as compare_pro
 from hloom.compress.quantization.accuracy import compare_steps as compare_steps
 from hloom.compress.quantization.accuracy import inputs_by_any_name as inputs_by_any_name
 from hloom.compress.quantization.accuracy import numbered as numbered
-from hloom.compress.quantization.accuracy import plain_fields as plain_fields
 from hloom.compress.quantization.accuracy import product_reports as product_reports
 from hloom.compress.quantization.accuracy import random_arrays as random_arrays
 from hloom.compress.quantization.accuracy import random_weights as random_weights

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,32 +16,35 @@ import numpy as np
 from hloom.analysis import DEFAULT_DEVICE, Roofline, Timing, roofline
 from hloom.compress.quantization.noise import Noise
 from hloom.compress.quantization.parameter_names import ParameterNames
-from hloom.compress.quantization.quantization import Quantization, QuantizedWeight
-from hloom.compress.quantization.quantized_cache import QuantizedCache
+from hloom.compress.quantization.quantization import Quantization
+from hloom.compress.quantization.smooth_quant import SmoothedActivation
 from hloom.evaluator import Value, evaluate, inputs_in_order
 from hloom.ir import Graph, Module, Node, TensorType, reachable
 from hloom.ops import PRODUCTS
 from hloom.passes import canonicalize
 from hloom.runtime import input_domains, random_inputs, run
-from hloom.text import HloomError
+from hloom.text import HloomError, Record
 
 MOST_BYTES = 2 << 30
 """The maximum number of bytes of products to hold for comparison."""
 
 
-def plain_fields(record: Any) -> dict[str, Any]:
-    """The fields of a dataclass as JSON has them, tuples as lists."""
-    values = {field.name: getattr(record, field.name) for field in fields(record)}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+@dataclass(frozen=True, slots=True)
+class NumberedNoise(Record):
+    """The noise of an output, and the output's number."""
+
+    number: int
+    noise: Noise
+    json_keys = "number **noise"
 
 
-def numbered(noises: Sequence[Noise] | None) -> list[dict[str, Any]] | None:
+def numbered(noises: Sequence[Noise] | None) -> list[NumberedNoise] | None:
     """The noise of each output, with its number; None where nothing was run."""
-    return None if noises is None else [{"number": n, **noise.to_json()} for n, noise in enumerate(noises)]
+    return None if noises is None else [NumberedNoise(n, noise) for n, noise in enumerate(noises)]
 
 
 @dataclass(frozen=True, slots=True)
-class ProductReport:
+class ProductReport(Record):
     """A dot or convolution whose weight is changed: its cost before and after, and its error if measured.
 
     The cost after includes the instructions added to make its operands.
@@ -54,16 +57,11 @@ class ProductReport:
     bytes: tuple[int, int]
     seconds: tuple[float, float]
     noise: Noise | None
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values; infinite ratios are null."""
-        values = plain_fields(self)
-        noise = values.pop("noise")
-        return values if noise is None else {**values, **noise.to_json()}
+    json_keys = "name opcode weights flops bytes seconds **noise"
 
 
 @dataclass(frozen=True, slots=True)
-class QuantizationReport:
+class QuantizationReport(Record):
     """The benefits and costs of quantisation. `steps` and the products' noise are present if arrays were run.
 
     `steps` are the outputs of the first step, and of those that continue with its caches.
@@ -74,6 +72,10 @@ class QuantizationReport:
     products: tuple[ProductReport, ...]
     steps: tuple[tuple[Noise, ...], ...]
     seconds: tuple[float, float]
+    json_keys = (
+        "format=quantization.recipe.__str__ device weights=quantization.weights products outputs=numbered_outputs "
+        "smoothed quantization.exclusions quantization.caches steps=numbered_steps cache_bytes weight_bytes seconds"
+    )
 
     @property
     def outputs(self) -> tuple[Noise, ...] | None:
@@ -92,38 +94,21 @@ class QuantizationReport:
         weights = self.quantization.weights
         return sum(weight.bytes_before for weight in weights), sum(weight.bytes_after for weight in weights)
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values; infinite ratios are null."""
-        made = self.quantization
-        return {
-            "format": str(made.recipe),
-            "device": self.device,
-            "weights": [_narrow_to_json(weight) for weight in made.weights],
-            "products": [product.to_json() for product in self.products],
-            "outputs": numbered(self.outputs),
-            "smoothed": [plain_fields(one) for one in (made.smoothing.activations if made.smoothing else ())],
-            "exclusions": [plain_fields(left) for left in made.exclusions],
-            "caches": [
-                {**_narrow_to_json(cache), "output": cache.output, "written_by": list(cache.writes)}
-                for cache in made.caches
-            ],
-            "steps": [numbered(step) for step in self.steps],
-            "cache_bytes": list(self.cache_bytes),
-            "weight_bytes": list(self.weight_bytes),
-            "seconds": list(self.seconds),
-        }
+    @property
+    def smoothed(self) -> tuple[SmoothedActivation, ...]:
+        """The activations that were smoothed."""
+        smoothing = self.quantization.smoothing
+        return () if smoothing is None else smoothing.activations
 
+    @property
+    def numbered_outputs(self) -> list[NumberedNoise] | None:
+        """The outputs of the first step, with their numbers."""
+        return numbered(self.outputs)
 
-def _narrow_to_json(narrow: QuantizedWeight | QuantizedCache) -> dict[str, Any]:
-    return {
-        "name": narrow.name,
-        "type": str(narrow.type),
-        "quantized_type": str(narrow.quantized_type.with_layout(None)),
-        "format": str(narrow.format),
-        "blocks": list(narrow.blocks),
-        "bytes": [narrow.bytes_before, narrow.bytes_after],
-        "used_by": list(narrow.uses),
-    }
+    @property
+    def numbered_steps(self) -> list[list[NumberedNoise] | None]:
+        """The outputs of every step, with their numbers."""
+        return [numbered(step) for step in self.steps]
 
 
 def report(

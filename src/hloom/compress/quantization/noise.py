@@ -11,16 +11,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hloom.text import HloomError
+from hloom.text import HloomError, Record
 
 
 @dataclass(slots=True)
-class Noise:
+class Noise(Record):
     """Sums of squares of the original's values and of the differences, and the maximum difference."""
 
     signal: float = 0.0
     noise: float = 0.0
     greatest: float = 0.0
+    json_keys = "error snr greatest"
 
     def add(self, original: np.ndarray, quantized: np.ndarray) -> None:
         """Count two arrays' values; raises HloomError where they are not of one shape."""
@@ -56,8 +57,3 @@ class Noise:
         """In decibels; infinite where nothing differs."""
         error = self.error
         return -20 * math.log10(error) if 0 < error < math.inf else (math.inf if not error else -math.inf)
-
-    def to_json(self) -> dict[str, float | None]:
-        """Plain values; infinite ones are null."""
-        values = {"error": self.error, "snr": self.snr, "greatest": self.greatest}
-        return {name: value if math.isfinite(value) else None for name, value in values.items()}

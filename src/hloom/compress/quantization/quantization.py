@@ -18,11 +18,11 @@ from hloom.compress.quantization.recipe import Recipe, WeightFormat
 from hloom.compress.quantization.smooth_quant import Smoothing
 from hloom.compress.quantization.weights import Exclusion
 from hloom.ir import Module, TensorType
-from hloom.text import Display, Displayed, DisplayTable, HloomError
+from hloom.text import Display, Displayed, DisplayTable, HloomError, Record
 
 
 @dataclass(frozen=True, slots=True)
-class QuantizedWeight:
+class QuantizedWeight(Record):
     """A parameter that now has a narrow type, and the parameters needed to interpret it.
 
     Elements of a block of `blocks` share a scale. `uses` are the instructions that read it, by name.
@@ -40,6 +40,7 @@ class QuantizedWeight:
     format: WeightFormat
     summed_count: int
     """The number of elements a product sums up."""
+    json_keys = "name type=type.__str__ quantized_type=bare_type format=format.__str__ blocks bytes used_by=uses"
 
     @property
     def bytes_before(self) -> int:
@@ -48,6 +49,16 @@ class QuantizedWeight:
     @property
     def bytes_after(self) -> int:
         return leaf_bytes(self.quantized_type) + sum(map(leaf_bytes, self.companion_types.values()))
+
+    @property
+    def bytes(self) -> tuple[int, int]:
+        """Bytes before and after, scales included."""
+        return self.bytes_before, self.bytes_after
+
+    @property
+    def bare_type(self) -> str:
+        """The narrow type without its layout."""
+        return str(self.quantized_type.with_layout(None))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

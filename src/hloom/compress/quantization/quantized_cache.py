@@ -17,10 +17,11 @@ from hloom.compress.quantization.quantized_value import SCALE, QuantizedValue
 from hloom.compress.quantization.recipe import WeightFormat
 from hloom.compress.quantization.weights import Exclusion
 from hloom.ir import InputOutputAlias, Module, Node, Parameter, TensorType
+from hloom.text import Record
 
 
 @dataclass(frozen=True, slots=True)
-class QuantizedCache:
+class QuantizedCache(Record):
     """A cache that has a narrow type now: a parameter and a result of the program, or what a loop carries.
 
     Elements of a block of `blocks` share a scale. `number` and `output` are the parameter's and the result's, None
@@ -42,6 +43,10 @@ class QuantizedCache:
     """The numbers of the further results."""
     companion_types: Mapping[str, TensorType]
     format: WeightFormat
+    json_keys = (
+        "name type=type.__str__ quantized_type=bare_type format=format.__str__ blocks bytes used_by=uses output "
+        "written_by=writes"
+    )
 
     @property
     def bytes_before(self) -> int:
@@ -50,6 +55,16 @@ class QuantizedCache:
     @property
     def bytes_after(self) -> int:
         return leaf_bytes(self.quantized_type) + sum(map(leaf_bytes, self.companion_types.values()))
+
+    @property
+    def bytes(self) -> tuple[int, int]:
+        """Bytes before and after, scales included."""
+        return self.bytes_before, self.bytes_after
+
+    @property
+    def bare_type(self) -> str:
+        """The narrow type without its layout."""
+        return str(self.quantized_type.with_layout(None))
 
 
 def narrow_caches(

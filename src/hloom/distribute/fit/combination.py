@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from hloom.distribute.pipeline import PipelinePlan
 from hloom.distribute.planner import Plan
 from hloom.ir import Module
-from hloom.text import Display, Displayed, DisplayTable
+from hloom.text import Display, Displayed, DisplayTable, Record
 
 CAUSES = ("compute", "memory", "launch", "links", "bubble")
 """The components of a step's time: work by the roofline model, collectives and transfers, waiting in a pipeline."""
@@ -41,7 +40,7 @@ class DeviceCost:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Combination(Displayed):
+class Combination(Displayed, Record):
     """One way to run a step: `plan` shards `module` over a mesh, or `pipeline` cuts it into stages.
 
     `module` is the one-device program that is run: with a loop over microbatches, and with what is computed again.
@@ -63,6 +62,11 @@ class Combination(Displayed):
     measured_bytes: int | None = None
     measured_comm_bytes: float | None = None
     measured_bubble: float | None = None
+    json_keys = (
+        "name baseline microbatches recomputation mesh=plan.mesh.axis_sizes stages=stage_count cost.step_seconds "
+        "cost.seconds_by_cause cost.comm_bytes cost.peak_bytes cost.bubble cost.binding measured_bytes "
+        "measured_comm_bytes measured_bubble"
+    )
 
     def display(self) -> Display:
         causes = [(cause, seconds) for cause, seconds in self.cost.seconds_by_cause.items() if seconds]
@@ -81,25 +85,10 @@ class Combination(Displayed):
         """Whether it fits in this many bytes."""
         return memory is None or self.peak_bytes <= memory
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, without the programs."""
-        return {
-            "name": self.name,
-            "baseline": self.baseline,
-            "microbatches": self.microbatches,
-            "recomputation": self.recomputation,
-            "mesh": None if self.plan is None else dict(zip(self.plan.mesh.names, self.plan.mesh.sizes, strict=True)),
-            "stages": None if self.pipeline is None else len(self.pipeline.stages),
-            "step_seconds": self.cost.step_seconds,
-            "seconds_by_cause": dict(self.cost.seconds_by_cause),
-            "comm_bytes": self.cost.comm_bytes,
-            "peak_bytes": self.cost.peak_bytes,
-            "bubble": self.cost.bubble,
-            "binding": self.cost.binding,
-            "measured_bytes": self.measured_bytes,
-            "measured_comm_bytes": self.measured_comm_bytes,
-            "measured_bubble": self.measured_bubble,
-        }
+    @property
+    def stage_count(self) -> int | None:
+        """The number of pipeline stages; None without a pipeline."""
+        return None if self.pipeline is None else len(self.pipeline.stages)
 
 
 @dataclass(frozen=True, slots=True)

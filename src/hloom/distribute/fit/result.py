@@ -12,11 +12,11 @@ from hloom.distribute.fit.combination import Combination, Omission
 from hloom.distribute.fit.files import fit_json, write_fit
 from hloom.distribute.fit.sharding_search import Counts
 from hloom.ir import Module
-from hloom.text import Display, Displayed, DisplayTable, HloomError
+from hloom.text import Display, Displayed, DisplayTable, HloomError, Record
 
 
 @dataclass(repr=False)
-class FitResult(Displayed):
+class FitResult(Displayed, Record):
     """Combinations, the best that fits first, then those that do not fit; what was left out; what was searched.
 
     `missing_bytes` is above 0 where nothing fits: the first then holds least. `bound_seconds` is what no combination
@@ -35,6 +35,10 @@ class FitResult(Displayed):
     measured: int = 0
     rates: Device | None = field(default=None, repr=False)
     bound_seconds: float = 0.0
+    json_keys = (
+        "module=module.name device devices memory missing_bytes bound_seconds gap donated_bytes combinations "
+        "omitted=omissions **counts seconds"
+    )
 
     @property
     def gap(self) -> float:
@@ -84,26 +88,6 @@ class FitResult(Displayed):
         if made.fits(self.memory):
             return False, is_guessed, made.cost.step_seconds, made.peak_bytes, made.name
         return True, False, made.peak_bytes, made.cost.step_seconds, made.name
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values: the table, what was left out, what was searched."""
-        return {
-            "module": self.module.name,
-            "device": self.device,
-            "devices": self.devices,
-            "memory": self.memory,
-            "missing_bytes": self.missing_bytes,
-            "bound_seconds": self.bound_seconds,
-            "gap": self.gap,
-            "donated_bytes": self.donated_bytes,
-            "combinations": [made.to_json() for made in self.combinations],
-            "omitted": [{"name": omission.name, "reason": omission.reason} for omission in self.omissions],
-            "considered": self.counts.considered,
-            "pruned": self.counts.pruned,
-            "evaluated": self.counts.evaluated,
-            "left": self.counts.left,
-            "seconds": self.seconds,
-        }
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write the best into a new folder: its modules, `plan.json`, `run.py`.

@@ -47,6 +47,7 @@ class PlannedPipeline:
     simulation: Simulation
     peak_bytes: tuple[int, ...]
     searched: StagePlan | None = None
+    json_keys = "plan step_seconds bubble peak_bytes stages=times"
 
     @property
     def step_seconds(self) -> float:

@@ -18,6 +18,7 @@ from hloom.distribute.planner.explanation import Cause as Cause
 from hloom.distribute.planner.explanation import Explanation as Explanation
 from hloom.distribute.planner.explanation import explain as explain
 from hloom.distribute.planner.explanation import other_plans as other_plans
+from hloom.distribute.planner.partitioned import Comparison as Comparison
 from hloom.distribute.planner.partitioned import PartitionedProgram as PartitionedProgram
 from hloom.distribute.planner.partitioned import read_partitioned as read_partitioned
 from hloom.distribute.planner.plan import ENTRY as ENTRY

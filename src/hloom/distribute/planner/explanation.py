@@ -6,8 +6,7 @@ To explain more, add a field to `Explanation` and fill it in `explain`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from hloom.analysis import UNKNOWN, op_name_of, source_of
 from hloom.distribute.planner.candidates import WHOLE_MESH, CandidatePlan, SearchResult, Solution
@@ -21,6 +20,7 @@ from hloom.distribute.planner.solvers.alternatives import alternatives
 from hloom.distribute.planner.tensor_families import FamilyTable, families
 from hloom.ir import Module, Node, TensorType
 from hloom.sharding import Axes, Mesh, Spec
+from hloom.text import Record
 
 ALTERNATIVES = 5
 """The maximum number of alternative plans to show."""
@@ -82,7 +82,7 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Record):
     """The explanation of the chosen plan: `does` names what it does, `binding` what limits it."""
 
     name: str
@@ -91,17 +91,7 @@ class Explanation:
     causes: Sequence[Cause]
     limits: Sequence[Limit]
     binding: str
-
-    def to_json(self) -> dict[str, Any]:
-        """All of it as JSON."""
-        return {
-            "name": self.name,
-            "does": self.does,
-            "binding": self.binding,
-            "table": [family.to_json() for family in self.table],
-            "collectives": [asdict(cause) for cause in self.causes],
-            "limits": [asdict(limit) for limit in self.limits],
-        }
+    json_keys = "name does binding table=table.families collectives=causes limits"
 
 
 def explain(result: SearchResult) -> Explanation:

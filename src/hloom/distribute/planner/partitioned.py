@@ -67,6 +67,7 @@ class Comparison:
     name: str
     expected: float
     measured: float
+    json_keys = "expected measured error"
 
     @property
     def error(self) -> float:

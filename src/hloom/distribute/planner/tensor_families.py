@@ -11,7 +11,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from hloom.analysis import layer, op_name_of
 from hloom.distribute.planner.clusters import Cluster
@@ -21,7 +20,7 @@ from hloom.distribute.planner.forecast import PredictedCollective
 from hloom.distribute.planner.problem import Problem
 from hloom.ir import Node, Parameter, TensorType, without_layout
 from hloom.sharding import Mesh, Spec
-from hloom.text import byte_text, plain_table
+from hloom.text import Record, byte_text, plain_table
 
 _NUMBER = re.compile(r"\d+")
 UPDATED, GIVEN, MADE = "updated", "given", "made"
@@ -29,7 +28,7 @@ UPDATED, GIVEN, MADE = "updated", "given", "made"
 
 
 @dataclass(slots=True)
-class TensorFamily:
+class TensorFamily(Record):
     """Tensors of one spec: how many, of which type, and the bytes of all of them.
 
     `whole_bytes` are those on a single device, `held_bytes` one device's share, `sent` what a device sends for them by
@@ -44,6 +43,7 @@ class TensorFamily:
     whole_bytes: float = 0.0
     held_bytes: float = 0.0
     sent: dict[str, float] = field(default_factory=dict)
+    json_keys = "name role count type spec=spec.__str__ names=members.name whole_bytes held_bytes saved_bytes sent"
 
     @property
     def count(self) -> int:
@@ -59,21 +59,6 @@ class TensorFamily:
     def sent_bytes(self) -> float:
         """All that a device sends for them."""
         return sum(self.sent.values())
-
-    def to_json(self) -> dict[str, Any]:
-        """It as JSON."""
-        return {
-            "name": self.name,
-            "role": self.role,
-            "count": self.count,
-            "type": self.type,
-            "spec": str(self.spec),
-            "names": [node.name for node in self.members],
-            "whole_bytes": self.whole_bytes,
-            "held_bytes": self.held_bytes,
-            "saved_bytes": self.saved_bytes,
-            "sent": self.sent,
-        }
 
 
 @dataclass(frozen=True, slots=True)

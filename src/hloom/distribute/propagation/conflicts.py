@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from hloom.distribute.propagation.dimension_equations import DataflowGraph
 from hloom.distribute.propagation.solver import VALUE, AxisSharding, Contradiction, ShardedDim, is_idle
 from hloom.ir import Node
+from hloom.text import Record
 
 TWICE, SHARED = "one axis, two dimensions", "two axes, one part"
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class Conflict(Record):
     """Two axis shardings that cannot both be applied, and where they first meet: there both are left out.
 
     `reason` is TWICE or SHARED. `axes` and `dimensions` are those of the two shardings, `seeds` the settings they come
@@ -28,6 +29,7 @@ class Conflict:
     seeds: tuple[str, str]
     paths: tuple[tuple[Node, ...], tuple[Node, ...]]
     places: int
+    json_keys = "reason instruction=node.name computation=node.graph.name axes dimensions seeds paths=paths.name places"
 
     def __str__(self) -> str:
         one, other = self.axes
@@ -37,19 +39,6 @@ class Conflict:
             for dimension, seed, path in zip(self.dimensions, self.seeds, self.paths, strict=True)
         )
         return f"{self.node.name}: {who}: {ways}"
-
-    def to_json(self) -> dict[str, object]:
-        """The conflict as plain values."""
-        return {
-            "reason": self.reason,
-            "instruction": self.node.name,
-            "computation": self.node.graph.name,
-            "axes": list(self.axes),
-            "dimensions": list(self.dimensions),
-            "seeds": list(self.seeds),
-            "paths": [[node.name for node in path] for path in self.paths],
-            "places": self.places,
-        }
 
 
 def route(path: Sequence[Node], most: int = 6) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from hloom.analysis import CostReport, Table, cost
 from hloom.distribute.propagation.conflicts import seed_text, value_name
@@ -19,14 +18,14 @@ from hloom.distribute.propagation.required_collectives import find_required_coll
 from hloom.distribute.propagation.solver import AxisSharding, ShardedDim, find_contradictions, is_idle, reach
 from hloom.ir import Apply, Module, Node, Parameter, TensorType, verify
 from hloom.sharding import Mesh, Spec
-from hloom.text import HloomError
+from hloom.text import HloomError, Record
 
 LIMIT = 1000
 """The maximum number of tilings to list, before and after isomorphic components are merged."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tiling:
+class Tiling(Record):
     """One complete tiling: its seeds, the specs of the entry's parameters, and its cost per device.
 
     `flops` are for one device in one run, `bytes` those of the entry's parameters and results, `comm_bytes` what it
@@ -38,21 +37,21 @@ class Tiling:
     flops: int
     bytes: int
     comm_bytes: int
+    json_keys = "seeds parameters=spec_texts flops bytes comm_bytes"
 
     @property
     def price(self) -> tuple[int, int, int]:
         """FLOPs, bytes held and bytes sent."""
         return self.flops, self.bytes, self.comm_bytes
 
-    def to_json(self) -> dict[str, Any]:
-        """The tiling as plain values."""
-        specs = {name: str(spec) for name, spec in self.parameters.items()}
-        price = {"flops": self.flops, "bytes": self.bytes, "comm_bytes": self.comm_bytes}
-        return {"seeds": list(self.seeds), "parameters": specs, **price}
+    @property
+    def spec_texts(self) -> dict[str, str]:
+        """The specs of the parameters, as text."""
+        return {name: str(spec) for name, spec in self.parameters.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Enumeration:
+class Enumeration(Record):
     """The tilings of a module over one axis, the cheapest in FLOPs first.
 
     `components` is the number of sets of dimensions that can be split, `is_merged` says that isomorphic ones (of
@@ -65,6 +64,7 @@ class Enumeration:
     components: int
     is_merged: bool
     is_complete: bool
+    json_keys = "module=module.name mesh=mesh.axis_sizes components is_merged is_complete tilings"
 
     def pruned(self) -> tuple[Tiling, ...]:
         """The tilings that no other beats: none is as good in FLOPs, bytes held and bytes sent, and better in one."""
@@ -79,13 +79,6 @@ class Enumeration:
         listed = self.tilings if tilings is None else tilings
         rows = [(*tiling.price, len(tiling.parameters), " ".join(tiling.seeds)) for tiling in listed]
         return Table(("flops", "bytes", "comm_bytes", "parameters", "seeds"), tuple(rows))
-
-    def to_json(self) -> dict[str, Any]:
-        """All tilings as plain values."""
-        counts = {"components": self.components, "is_merged": self.is_merged, "is_complete": self.is_complete}
-        mesh = dict(zip(self.mesh.names, self.mesh.sizes, strict=True))
-        listed = [tiling.to_json() for tiling in self.tilings]
-        return {"module": self.module.name, "mesh": mesh, **counts, "tilings": listed}
 
 
 def _beats(one: Tiling, other: Tiling) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from hloom.analysis import CostReport, Table, cost
 from hloom.distribute.propagation.conflicts import Conflict, conflicts, seed_text
@@ -14,11 +14,27 @@ from hloom.distribute.propagation.required_collectives import Partial, RequiredC
 from hloom.distribute.propagation.solver import AxisSharding, ShardedDim, settle, solve
 from hloom.ir import Graph, Module, ModuleLike, Node, TensorType, as_module
 from hloom.sharding import Mesh, Spec, as_mesh
-from hloom.text import Display, Displayed, DisplayTable, HloomError, resolve_name
+from hloom.text import Display, Displayed, DisplayTable, HloomError, Record, resolve_name
 
 
-class Propagation(Displayed):
+class Unsplit(NamedTuple):
+    """Where parts of a dimension first remain unsplit, and the axis that could split it."""
+
+    node: Node
+    dimension: int
+    axis: str
+    json_keys = "instruction=node.name computation=node.graph.name dimension axis"
+
+
+class Propagation(Displayed, Record):
     """The propagated shardings of a module; made by `propagate`. Everything is computed on demand."""
+
+    module: Module
+    mesh: Mesh
+    conflicts: tuple[Conflict, ...]
+    json_keys = (
+        "module=module.name mesh=mesh.axis_sizes seeds values=table conflicts partials collectives alone comm_bytes"
+    )
 
     def __init__(
         self,
@@ -88,7 +104,7 @@ class Propagation(Displayed):
         return self._required[1]
 
     @cached_property
-    def alone(self) -> tuple[tuple[Node, int, str], ...]:
+    def alone(self) -> tuple[Unsplit, ...]:
         """Where parts of dimensions first remain unsplit because the parts before them are not split: node, dimension,
         axis.
         """
@@ -98,7 +114,8 @@ class Propagation(Displayed):
             for dim, step in sharding.alone.items()
             if step is not None and step[1] not in sharding.alone
         )
-        return tuple((self._dataflow.leaves[leaf].node, dimension, axis) for (leaf, dimension, _), axis in unsupported)
+        nodes = [value.node for value in self._dataflow.leaves]
+        return tuple(Unsplit(nodes[leaf], dimension, axis) for (leaf, dimension, _), axis in unsupported)
 
     @cached_property
     def comm_bytes(self) -> int:
@@ -113,23 +130,6 @@ class Propagation(Displayed):
             for value, spec in ((self._dataflow.leaves[leaf], self._split[leaf]) for leaf in sorted(self._split))
         ]  # fmt: skip
         return Table(("computation", "value", "opcode", "type", "spec", "local"), tuple(rows))
-
-    def to_json(self) -> dict[str, Any]:
-        """All of it as plain values; values that are not listed are replicated."""
-        return {
-            "module": self.module.name,
-            "mesh": dict(zip(self.mesh.names, self.mesh.sizes, strict=True)),
-            "seeds": list(self.seeds),
-            "values": self.table().to_json(),
-            "conflicts": [conflict.to_json() for conflict in self.conflicts],
-            "partials": [partial.to_json() for partial in self.partials],
-            "collectives": [collective.to_json() for collective in self.collectives],
-            "alone": [
-                {"instruction": node.name, "computation": node.graph.name, "dimension": dimension, "axis": axis}
-                for node, dimension, axis in self.alone
-            ],
-            "comm_bytes": self.comm_bytes,
-        }
 
     @cached_property
     def _split(self) -> dict[int, Spec]:

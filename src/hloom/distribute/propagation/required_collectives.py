@@ -18,7 +18,7 @@ from hloom.distribute.propagation.sharding_rule import ShardingRule
 from hloom.distribute.propagation.solver import AxisSharding, ShardedDim
 from hloom.ir import FactorKind, Graph, Node, TensorType
 from hloom.sharding import Mesh, Spec
-from hloom.text import HloomError
+from hloom.text import HloomError, Record
 
 ALL_REDUCE, ALL_GATHER, PERMUTE, HALO = "all-reduce", "all-gather", "collective-permute", "halo exchange"
 _STOPS: dict[FactorKind, tuple[str, str]] = {
@@ -29,26 +29,18 @@ _STOPS: dict[FactorKind, tuple[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Partial:
+class Partial(Record):
     """A result of which each device has a part of the sum (or maximum, ...) over some axes."""
 
     node: Node
     leaf: int
     axes: tuple[str, ...]
     reducer: str
-
-    def to_json(self) -> dict[str, object]:
-        """The partial result as plain values."""
-        names: dict[str, object] = {
-            "instruction": self.node.name,
-            "computation": self.node.graph.name,
-            "element": self.leaf,
-        }
-        return names | {"axes": list(self.axes), "reducer": self.reducer}
+    json_keys = "instruction=node.name computation=node.graph.name element=leaf axes reducer"
 
 
 @dataclass(frozen=True, slots=True)
-class RequiredCollective:
+class RequiredCollective(Record):
     """What devices must exchange for an instruction.
 
     `value` is the exchanged array, `local_bytes` a device's part of it before, `comm_bytes` what a device sends in one
@@ -67,18 +59,15 @@ class RequiredCollective:
     reason: str
     source: str
     scope: str
+    json_keys = (
+        "opcode instruction=node.name computation=node.graph.name axes value reducer local_bytes comm_bytes times "
+        "total reason source scope"
+    )
 
     @property
     def total(self) -> int:
         """The bytes that a device sends in one run of the module."""
         return self.comm_bytes * self.times
-
-    def to_json(self) -> dict[str, object]:
-        """The collective as plain values."""
-        rest = ("value", "reducer", "local_bytes", "comm_bytes", "times", "total", "reason", "source", "scope")
-        return {"opcode": self.opcode, **_place(self.node), "axes": list(self.axes)} | {
-            name: getattr(self, name) for name in rest
-        }
 
 
 _Held = dict[int, list[tuple[int, int, int]]]
@@ -227,10 +216,6 @@ def _local_bytes(dataflow: DataflowGraph, leaf: int, specs: Mapping[int, Spec], 
         return 0
     spec = specs.get(leaf, Spec.replicated(value_type.rank))
     return math.prod(max(size, 0) for size in mesh.local_dims(value_type.dims, spec)) * value_type.dtype.byte_count
-
-
-def _place(node: Node) -> dict[str, object]:
-    return {"instruction": node.name, "computation": node.graph.name}
 
 
 def _scope(node: Node) -> str:

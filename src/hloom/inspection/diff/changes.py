@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from hloom.analysis import op_name_of, scope_of_name
 from hloom.inspection.diff.alignment import rising_run
@@ -38,6 +38,15 @@ class InstructionDifference:
     after: str
 
 
+class HeaderDifference(NamedTuple):
+    """An attribute of the modules that differs."""
+
+    attribute: str
+    before: str
+    after: str
+    json_keys = "attribute before after"
+
+
 @dataclass(frozen=True, slots=True)
 class ChangedInstruction:
     """A matched pair of instructions that differ."""
@@ -56,6 +65,7 @@ class MovedInstruction:
     what: str
     origin: str
     destination: str
+    json_keys = "before after what from=origin to=destination"
 
 
 def changed(matching: InstructionMap, strict: bool = False) -> list[ChangedInstruction]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hloom.analysis import NO_SCOPE, Device, Roofline, Table, cost, scopes, source_of, varieties
 from hloom.ir import Module, Node
 from hloom.targets.cpu import memory
-from hloom.text import HloomError
+from hloom.text import HloomError, Record
 
 BY = ("scope", "opcode", "computation", "source")
 FIGURES = ("flops", "bytes_accessed", "seconds", "peak_bytes", "comm_bytes")
@@ -100,13 +100,14 @@ def _namer(module: Module, by: str, depth: int | None) -> Callable[[Node], str]:
 
 
 @dataclass(frozen=True, slots=True)
-class CostDifference:
+class CostDifference(Record):
     """The costs of two modules side by side."""
 
     device: str
     by: str
     before: ModuleCosts
     after: ModuleCosts
+    json_keys = "device by totals omissions collectives groups"
 
     def totals(self) -> Table:
         """The totals: name, before, after, change."""
@@ -136,6 +137,11 @@ class CostDifference:
         if vague:
             return Table((self.by, *FIGURES, "sizes"), tuple((*row, "roughly" * (row[0] in vague)) for row in rows))
         return Table((self.by, *FIGURES), tuple(rows))
+
+    @property
+    def omissions(self) -> dict[str, str]:
+        """What the costs leave out, of each module."""
+        return {"before": self.before.omissions, "after": self.after.omissions}
 
 
 def cost_difference(before: Module, after: Module, device: Device, by: str, depth: int | None) -> CostDifference | str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from hloom.analysis import DEFAULT_DEVICE, Device, as_device
 from hloom.inspection.diff.changes import (
     ChangedInstruction,
+    HeaderDifference,
     MovedInstruction,
     changed,
     moved,
@@ -20,14 +20,14 @@ from hloom.inspection.diff.costs import CostDifference, cost_difference
 from hloom.inspection.diff.instruction_map import UNMATCHED, InstructionMap, match
 from hloom.inspection.diff.value_graph import ValueGraph
 from hloom.ir import Module, ModuleLike, Node, as_module, paused_collection
-from hloom.text import Display, Displayed, DisplayTable
+from hloom.text import Display, Displayed, DisplayTable, Record
 
 UNRELATED = 0.1
 """Modules are unrelated of which less than this share of the smaller one is matched with equal opcode and type."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ModuleDiff(Displayed):
+class ModuleDiff(Displayed, Record):
     """The differences of two modules; names of instructions, computations and modules are none unless it is strict.
 
     `matches` are all pairs of instructions that stand for each other, `added` and `removed` what has no counterpart.
@@ -42,8 +42,12 @@ class ModuleDiff(Displayed):
     removed: Sequence[Node]
     changed: Sequence[ChangedInstruction]
     moved: Sequence[MovedInstruction]
-    header: Sequence[tuple[str, str, str]]
+    header: Sequence[HeaderDifference]
     costs: CostDifference | str | None
+    json_keys = (
+        "before=before.name after=after.name is_equal is_unrelated matched=matches.__len__ counts added removed "
+        "changed moved header costs"
+    )
 
     @property
     def is_equal(self) -> bool:
@@ -55,6 +59,11 @@ class ModuleDiff(Displayed):
         """Whether the modules have nearly nothing in common."""
         smaller = min(self.before.node_count, self.after.node_count)
         return len(self.matches) - len(self.changed) < UNRELATED * smaller
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of differences of each kind."""
+        return {name: len(getattr(self, name)) for name in ("added", "removed", "changed", "moved", "header")}
 
     def by_opcode(self) -> list[tuple[str, int, int, int, int]]:
         """Added, removed, changed and moved instructions by opcode, the most first."""
@@ -99,49 +108,10 @@ class ModuleDiff(Displayed):
         parts = ", ".join(f"{len(items):,} {what}" for items, what in counts)
         return f"{len(self.matches):,} instructions match; {parts}"
 
-    def to_json(self, limit: int | None = None) -> dict[str, Any]:
-        """Plain values; of each list the first `limit`."""
-        costs: Any = self.costs
-        if isinstance(costs, CostDifference):
-            costs = {
-                "device": costs.device,
-                "by": costs.by,
-                "totals": costs.totals().to_json(),
-                "omissions": {"before": costs.before.omissions, "after": costs.after.omissions},
-                "collectives": costs.collectives().to_json(),
-                "groups": costs.groups().to_json(),
-            }
-        return {
-            "before": self.before.name,
-            "after": self.after.name,
-            "is_equal": self.is_equal,
-            "is_unrelated": self.is_unrelated,
-            "matched": len(self.matches),
-            "counts": {name: len(getattr(self, name)) for name in ("added", "removed", "changed", "moved", "header")},
-            "added": [_node(node) for node in self.added[:limit]],
-            "removed": [_node(node) for node in self.removed[:limit]],
-            "changed": [
-                {"before": _node(change.before), "after": _node(change.after)}
-                | {"differences": [{"what": d.what, "before": d.before, "after": d.after} for d in change.differences]}
-                for change in self.changed[:limit]
-            ],
-            "moved": [
-                {"before": _node(move.before), "after": _node(move.after)}
-                | {"what": move.what, "from": move.origin, "to": move.destination}
-                for move in self.moved[:limit]
-            ],
-            "header": [{"attribute": name, "before": one, "after": other} for name, one, other in self.header],
-            "costs": costs,
-        }
-
 
 def _node_table(heading: str, nodes: Sequence[Node]) -> DisplayTable:
     rows = ((node.name, node.graph.name, node.opcode, str(node.type)) for node in nodes)
     return DisplayTable(heading, ("instruction", "computation", "opcode", "type"), rows, len(nodes))
-
-
-def _node(node: Node) -> dict[str, str]:
-    return {"name": node.name, "computation": node.graph.name, "opcode": node.opcode, "type": str(node.type)}
 
 
 def diff(
@@ -191,19 +161,19 @@ def _unmatched(nodes: Sequence[Node], partners: Sequence[int]) -> list[Node]:
     return [node for node, partner in zip(nodes, partners, strict=True) if partner == UNMATCHED]
 
 
-def _header(before: Module, after: Module) -> list[tuple[str, str, str]]:
+def _header(before: Module, after: Module) -> list[HeaderDifference]:
     ours, others = before.attributes, after.attributes
     return [
-        (name, *(_text(attributes.get(name)) for attributes in (ours, others)))
+        HeaderDifference(name, *(_text(attributes.get(name)) for attributes in (ours, others)))
         for name in {**ours, **others}
         if ours.get(name) != others.get(name)
-    ]  # type: ignore[return-value]
+    ]
 
 
-def _names(matching: InstructionMap) -> list[tuple[str, str, str]]:
+def _names(matching: InstructionMap) -> list[HeaderDifference]:
     before, after = (graph.module.name for graph in matching.graphs)
-    own = [("name", before, after)] if before != after else []
-    return own + [("computation", *names) for names in renamed_graphs(matching)]
+    own = [HeaderDifference("name", before, after)] if before != after else []
+    return own + [HeaderDifference("computation", *names) for names in renamed_graphs(matching)]
 
 
 def _text(value: object) -> str:

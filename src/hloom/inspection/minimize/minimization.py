@@ -15,7 +15,7 @@ from hloom.inspection.minimize.reductions import REDUCTIONS
 from hloom.inspection.minimize.search import MinimizationProgress, OutOfSteps, ReductionSearch
 from hloom.ir import Module, ModuleLike, as_module
 from hloom.runtime import Arbitration, parameter_names
-from hloom.text import Display, Displayed, DisplayTable, HloomError, HloomWarning, Unattainable
+from hloom.text import Display, Displayed, DisplayTable, HloomError, HloomWarning, Record, Unattainable
 
 STEPS = 5_000
 """The default maximum number of candidates to check."""
@@ -26,7 +26,7 @@ class FaultNotShown(Unattainable):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Minimization(Displayed):
+class Minimization(Displayed, Record):
     """The smallest module that was reached, and how.
 
     `text` is the module's; `shows` says whether the fault showed again in the module that was read back from it, with
@@ -52,6 +52,10 @@ class Minimization(Displayed):
     inputs: dict[str, np.ndarray] | None = None
     needs_inputs: bool = False
     arbitration: Arbitration | None = None
+    json_keys = (
+        "module=module.name shows reason instructions_before instructions rounds steps accepted refused repeated "
+        "is_finished needs_inputs arbitration?"
+    )
 
     def display(self) -> Display:
         nodes = ((node.graph.name, node.name, node.opcode, str(node.type)) for node in self.module.nodes())

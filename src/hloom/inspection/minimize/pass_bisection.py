@@ -145,6 +145,7 @@ class PassFault:
     guilty: Pass
     module: Module
     reason: str
+    json_keys = "name number count rules reason"
 
     def __str__(self) -> str:
         rules = f", rule {', '.join(self.rules)}" if self.rules else ""

@@ -16,6 +16,7 @@ from hloom.inspection.profile.trace import OpEvent, ProfilerTrace, read_trace
 from hloom.inspection.profile.trace_device import checked_device
 from hloom.ir import Module, Node, Trait
 from hloom.ops import CONTROL_FLOW, with_trait
+from hloom.text import Record
 
 PICOSECOND = 1e-12
 COLLECTIVES = with_trait(Trait.COLLECTIVE) | with_trait(Trait.POINT_TO_POINT)
@@ -38,7 +39,7 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class RunTimes:
+class RunTimes(Record):
     """Seconds over runs: the median, the minimum, and the interquartile range."""
 
     runs: int
@@ -58,9 +59,6 @@ class RunTimes:
         """The standard error of the median, times being taken as normally distributed; None of a single run."""
         return MEDIAN_ERROR * self.spread / QUARTILES / sqrt(self.runs) if self.runs > 1 else None
 
-    def to_json(self) -> dict[str, float]:
-        return {"runs": self.runs, "median": self.median, "least": self.least, "spread": self.spread}
-
 
 @dataclass(frozen=True, slots=True)
 class InstructionTime:
@@ -78,6 +76,7 @@ class InstructionTime:
     bytes: float | None
     model_seconds: float | None
     times: RunTimes | None = None
+    json_keys = "**node seconds runs events flops bytes model_seconds ratio flop_rate bandwidth times"
 
     @property
     def ratio(self) -> float | None:
@@ -111,10 +110,11 @@ class CollectiveTime:
     node: Node
     seconds: float
     exposed_seconds: float
+    json_keys = "**node seconds exposed_seconds"
 
 
 @dataclass(frozen=True, slots=True)
-class Measurement:
+class Measurement(Record):
     """What was measured of a program.
 
     A run takes `seconds` from its first instruction to its last, on average over `runs` runs on `devices` devices, and
@@ -138,6 +138,10 @@ class Measurement:
     collectives: tuple[CollectiveTime, ...]
     notes: tuple[str, ...] = field(default=())
     times: RunTimes | None = None
+    json_keys = (
+        "program runs devices seconds busy_seconds model_seconds is_given unknown_seconds idle_seconds "
+        "measured_seconds scale worst=worst_names times device=device.name instructions gaps collectives notes"
+    )
 
     @property
     def measured_seconds(self) -> float:
@@ -175,34 +179,10 @@ class Measurement:
         columns = (what, "instructions", "seconds", "model_seconds", "flops", "bytes")
         return Rows(columns, tuple((name, *values) for name, values in slowest))
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        names = (
-            "program",
-            "runs",
-            "devices",
-            "seconds",
-            "busy_seconds",
-            "model_seconds",
-            "is_given",
-            "unknown_seconds",
-        )
-        return {
-            **{name: getattr(self, name) for name in names},
-            "idle_seconds": self.idle_seconds,
-            "measured_seconds": self.measured_seconds,
-            "scale": self.scale,
-            "worst": [row.node.name for row in self.worst()[:WORST]],
-            "times": None if self.times is None else self.times.to_json(),
-            "device": self.device.name,
-            "instructions": [_instruction_json(row) for row in self.instructions],
-            "gaps": [{"seconds": gap.seconds, "after": gap.after, "before": gap.before} for gap in self.gaps],
-            "collectives": [
-                {"name": row.node.name, "seconds": row.seconds, "exposed_seconds": row.exposed_seconds}
-                for row in self.collectives
-            ],
-            "notes": list(self.notes),
-        }
+    @property
+    def worst_names(self) -> list[str]:
+        """The names of the instructions of which the model is furthest off."""
+        return [row.node.name for row in self.worst()[:WORST]]
 
 
 def measured_change(before: Measurement, after: Measurement, what: str, depth: int | None = None) -> Rows:
@@ -273,14 +253,6 @@ def _measured(
     report = roofline(matched.module, device, **trips)
     timings: dict[Node, Timing] = {timing.node: timing for timing in report.timings}
     return _Measuring(matched, timings, device, report.seconds, [*trace.notes, *notes]).measure()
-
-
-def _instruction_json(row: InstructionTime) -> dict[str, Any]:
-    names = ("seconds", "runs", "events", "flops", "bytes", "model_seconds", "ratio", "flop_rate", "bandwidth")
-    node = row.node
-    plain = {"name": node.name, "computation": node.graph.name, "opcode": node.opcode}
-    times = None if row.times is None else row.times.to_json()
-    return {**plain, **{name: getattr(row, name) for name in names}, "times": times}
 
 
 def _namer(module: Module, what: str, depth: int | None) -> Callable[[Node], str]:

@@ -55,6 +55,11 @@ class PassState:
         """How a user names it: XLA's number, or the stage."""
         return self.stage if self.number is None else f"{self.number:04}"
 
+    @property
+    def file(self) -> str:
+        """The name of the file."""
+        return self.path.name
+
     @cached_property
     def digest(self) -> bytes:
         """A hash of the unpacked text: states of equal text are equal. Raises HloomError where it cannot be read."""

@@ -8,17 +8,16 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from hloom.analysis import DEFAULT_DEVICE
 from hloom.inspection.diff import ModuleDiff, diff
 from hloom.inspection.profile.pass_states import PassState, find_state, pass_states
 from hloom.inspection.profile.state_figures import StateFigures, figures_of
-from hloom.text import Display, Displayed, DisplayTable, HloomError, HloomWarning, tracked
+from hloom.text import Display, Displayed, DisplayTable, HloomError, HloomWarning, Record, tracked
 
 
 @dataclass(frozen=True, slots=True)
-class StateRow:
+class StateRow(Record):
     """One state with its figures, and what is new since the state before.
 
     `changes` are opcodes with how many more there are; empty where only something else than their numbers changed.
@@ -30,35 +29,21 @@ class StateRow:
     is_changed: bool
     changes: Counter[str]
     problem: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """The row as plain values."""
-        figures, state = self.figures, self.state
-        return {
-            "state": state.label,
-            "pipeline": state.pipeline,
-            "last_pass": state.last_pass,
-            "next_pass": state.next_pass,
-            "file": state.path.name,
-            "changed": self.is_changed,
-            "instructions": figures and figures.instructions,
-            "flops": figures and figures.flops,
-            "flops_qualifier": figures and figures.flops_qualifier.strip(),
-            "peak_bytes": figures and figures.peak_bytes,
-            "schedule": figures and figures.schedule,
-            "collectives": figures and figures.collectives,
-            "changes": dict(self.changes),
-            "problem": self.problem or None,
-        }
+    json_keys = (
+        "state=state.label state.pipeline state.last_pass state.next_pass state.file changed=is_changed "
+        "figures.instructions figures.flops flops_qualifier=figures.flops_qualifier.strip figures.peak_bytes "
+        "figures.schedule figures.collectives changes problem"
+    )
 
 
 @dataclass(slots=True, repr=False)
-class PassTimeline(Displayed):
+class PassTimeline(Displayed, Record):
     """The states of one module, in order. Files are read when they are asked for, each distinct text parsed once."""
 
     name: str
     states: list[PassState]
     _figures: dict[bytes, StateFigures | HloomError] = field(default_factory=dict)
+    json_keys = "module=name states=rows"
 
     def display(self) -> Display:
         rows = ((state.label, state.pipeline, state.last_pass, state.path.name) for state in self.states)
@@ -93,10 +78,6 @@ class PassTimeline(Displayed):
         """What differs between two states, as `hloom.diff` says it."""
         first, second = self[before], self[after]
         return diff(first.module(), second.module(), costs=costs, device=device)
-
-    def to_json(self) -> dict[str, Any]:
-        """All rows as plain values, which `json.dumps` takes."""
-        return {"module": self.name, "states": [row.to_json() for row in self.rows()]}
 
     def _figures_of(self, state: PassState) -> StateFigures | HloomError:
         try:

@@ -60,6 +60,7 @@ class Remedy:
     comm_bytes: float = 0.0
     devices: int = 1
     problem: str = ""
+    json_keys = "* saved helps"
 
     @property
     def saved(self) -> int:

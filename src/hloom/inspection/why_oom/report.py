@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from hloom.analysis import ALL_KNOWN, SizeNote
 from hloom.inspection.why_oom.held_buffers import BufferGroup, HeldBuffer, general_reason, grouped, repeated_scope
 from hloom.inspection.why_oom.remedies import Remedy
-from hloom.text import Display, Displayed, DisplayTable
+from hloom.text import Display, Displayed, DisplayTable, Record
+
+
+class TriedRemedy(NamedTuple):
+    """A remedy, and whether the changed program fits; true where nobody said how much memory there is."""
+
+    remedy: Remedy
+    fits: bool
+    json_keys = "**remedy fits"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class OomReport(Displayed):
+class OomReport(Displayed, Record):
     """Why a program does or does not fit.
 
     `origin` says what it was read from: "module", "error text" or "dump". `peak` are the bytes that the program needs,
@@ -35,6 +43,7 @@ class OomReport(Displayed):
     xla_sums: dict[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     sizes: SizeNote = ALL_KNOWN
+    json_keys = "* fits missing padding remedies=tried by_scope by_source by_reason"
 
     def display(self) -> Display:
         sums = [(name, count, self.xla_sums.get(name)) for name, count in self.sums.items()]
@@ -64,6 +73,11 @@ class OomReport(Displayed):
         return sum(buffer.padding for buffer in self.buffers)
 
     @property
+    def tried(self) -> tuple[TriedRemedy, ...]:
+        """The remedies, and whether the program fits with each."""
+        return tuple(TriedRemedy(remedy, remedy.fits(self.memory)) for remedy in self.remedies)
+
+    @property
     def helpful(self) -> tuple[Remedy, ...]:
         """The remedies that lower the peak, in order."""
         return tuple(remedy for remedy in self.remedies if remedy.helps)
@@ -84,18 +98,6 @@ class OomReport(Displayed):
     def by_reason(self) -> list[BufferGroup]:
         """The buffers by why they are there."""
         return grouped(self.buffers, lambda buffer: general_reason(buffer) or buffer.role)
-
-    def to_json(self) -> dict[str, Any]:
-        """The report as plain values, which `json.dumps` takes."""
-        plain = asdict(self)
-        tried = [
-            asdict(remedy) | {"saved": remedy.saved, "helps": remedy.helps, "fits": remedy.fits(self.memory)}
-            for remedy in self.remedies
-        ]
-        groupings = {"by_scope": self.by_scope(), "by_source": self.by_source(), "by_reason": self.by_reason()}
-        groups = {name: [asdict(group) for group in rows] for name, rows in groupings.items()}
-        sums = {"fits": self.fits, "missing": self.missing, "padding": self.padding}
-        return plain | sums | {"remedies": tried, **groups}
 
     def __str__(self) -> str:
         limit = "" if self.memory is None else f" of {self.memory:,}"

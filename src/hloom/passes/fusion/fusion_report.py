@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from hloom.analysis import (
     MATHEMATICAL,
@@ -32,7 +32,7 @@ from hloom.passes.fusion.horizontal_fusion import sliced_cost, sliced_loops, uns
 from hloom.passes.fusion.kernel_merger import KernelMerger
 from hloom.passes.fusion.kernel_model import Kernel, KernelCost, KernelModel
 from hloom.passes.fusion.target import fusion_target
-from hloom.text import Display, Displayed, DisplayTable
+from hloom.text import Display, Displayed, DisplayTable, Record
 
 PLUMBING = with_trait(Trait.TUPLE) | {"constant", "parameter"}
 """Opcodes that fusions hold and that are not work."""
@@ -41,7 +41,7 @@ MOST_PAIRS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class FusionRow:
+class FusionRow(Record):
     """One fusion: its contents by opcode and by scope, bytes read and written, and seconds of one run.
 
     `recomputation` is its compute time relative to computing each element once. `is_modelled` is false for library
@@ -57,28 +57,24 @@ class FusionRow:
     seconds: float
     recomputation: float
     is_modelled: bool
+    json_keys = (
+        "**node kind opcodes sources operands=node.operands.name times read written seconds total recomputation "
+        "is_modelled"
+    )
 
     @property
     def total(self) -> float:
         """Seconds of all runs."""
         return self.seconds * self.times
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        names = ("times", "read", "written", "seconds", "total", "recomputation", "is_modelled")
-        return {
-            "name": self.node.name,
-            "computation": self.node.graph.name,
-            "kind": self.node.attributes.get("kind"),
-            "opcodes": dict(self.opcodes),
-            "sources": dict(self.sources),
-            "operands": [operand.name for operand in self.node.operands],
-            **{name: getattr(self, name) for name in names},
-        }
+    @property
+    def kind(self) -> str | None:
+        """The attribute `kind` of the fusion."""
+        return self.node.attributes.get("kind")
 
 
 @dataclass(frozen=True, slots=True)
-class MissedFusion:
+class MissedFusion(Record):
     """Two kernels that are faster as one: seconds saved over all runs; `obstacle` says why they cannot be fused."""
 
     first: Node
@@ -86,17 +82,7 @@ class MissedFusion:
     saved: float
     saved_bytes: int
     obstacle: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return {
-            "first": self.first.name,
-            "second": self.second.name,
-            "computation": self.first.graph.name,
-            "saved": self.saved,
-            "saved_bytes": self.saved_bytes,
-            "obstacle": self.obstacle or None,
-        }
+    json_keys = "first=first.name second=second.name computation=first.graph.name saved saved_bytes obstacle"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +100,7 @@ class LibraryCalls:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class FusionReport(Displayed):
+class FusionReport(Displayed, Record):
     """The fusions of a module on a device, slowest first; made by `fusions`.
 
     `kernel_seconds` are those of all that kernels of the model may hold, in all runs: of fusions, and of instructions
@@ -127,6 +113,8 @@ class FusionReport(Displayed):
     missed: tuple[MissedFusion, ...]
     kernel_seconds: float
     library_calls: tuple[LibraryCalls, ...] = ()
+    is_estimate: ClassVar[bool] = True
+    json_keys = "module=module.name device=device.name is_estimate seconds kernel_seconds fusions missed library_calls"
 
     def __repr__(self) -> str:
         return f"<{len(self.fusions)} fusions of {self.module.name} on {self.device.name}: {self.seconds:.3g} s>"
@@ -147,19 +135,6 @@ class FusionReport(Displayed):
     def seconds(self) -> float:
         """Seconds of all fusions over all their runs."""
         return sum(row.total for row in self.fusions)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return {
-            "module": self.module.name,
-            "device": self.device.name,
-            "is_estimate": True,
-            "seconds": self.seconds,
-            "kernel_seconds": self.kernel_seconds,
-            "fusions": [row.to_json() for row in self.fusions],
-            "missed": [pair.to_json() for pair in self.missed],
-            "library_calls": [asdict(call) for call in self.library_calls],
-        }
 
 
 def fusions(module: ModuleLike, device: Device | str = "cpu") -> FusionReport:

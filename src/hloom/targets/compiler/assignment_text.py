@@ -36,6 +36,7 @@ class SpaceUse:
     temporaries: int = 0
     constants: int = 0
     thread_local: int = 0
+    json_keys = "* total"
 
     @property
     def total(self) -> int:

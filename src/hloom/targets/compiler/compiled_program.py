@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from hloom.ir import Module
 from hloom.targets.compiler.assignment_text import SpaceUse
 from hloom.targets.compiler.custom_calls import Rewritten
 from hloom.targets.compiler.cycles import CompilerCycles
 from hloom.targets.compiler.target import CUDA, Target
-from hloom.text import Display, Displayed, DisplayTable, byte_text, readable
+from hloom.text import Display, Displayed, DisplayTable, Record, byte_text, readable
 
 NOT_TUNED = (
     "kernels are not autotuned, because no GPU is there to measure: libraries and tiles may differ from production"
@@ -19,7 +18,7 @@ NOT_TUNED = (
 
 
 @dataclass(frozen=True, slots=True)
-class CompiledMemory:
+class CompiledMemory(Record):
     """Bytes of one device as the compiler reports them, padding included.
 
     `temporaries` are those of the main memory: on a TPU, 0 if all stand in VMEM. `generated_code` is 0 where the
@@ -34,6 +33,7 @@ class CompiledMemory:
     temporaries: int
     generated_code: int
     host: int
+    json_keys = "arguments outputs aliases temporaries peak generated_code host"
 
     @property
     def peak(self) -> int:
@@ -53,14 +53,9 @@ class CompiledMemory:
             host=sum(host) - statistics.get("host_alias_size", 0),
         )
 
-    def to_json(self) -> dict[str, int]:
-        """The figures by name."""
-        names = ("arguments", "outputs", "aliases", "temporaries", "peak", "generated_code", "host")
-        return {name: getattr(self, name) for name in names}
-
 
 @dataclass(frozen=True, slots=True, repr=False)
-class CompiledProgram(Displayed):
+class CompiledProgram(Displayed, Record):
     """A program as a target's compiler made it.
 
     `module` is the optimised module, whose order is the schedule; `text` is the same as XLA prints it;
@@ -88,6 +83,11 @@ class CompiledProgram(Displayed):
     rewritten: tuple[Rewritten, ...]
     notes: tuple[str, ...]
     is_cached: bool
+    json_keys = (
+        "name target=target.name devices target_devices=target.devices memory device_memory=target.memory fits spaces "
+        "cycles cost instructions=module.node_count seconds from_cache=is_cached compiler versions partitioner "
+        "flags=flag_values rewritten notes=all_notes"
+    )
 
     @property
     def fits(self) -> bool | None:
@@ -140,47 +140,7 @@ class CompiledProgram(Displayed):
         lines += self.notes
         return lines + ([NOT_TUNED] if self.target.platform == CUDA else [])
 
-    def to_json(self) -> dict[str, Any]:
-        """All but the texts, for a file."""
-        return {
-            "name": self.name,
-            "target": self.target.name,
-            "devices": self.devices,
-            "target_devices": self.target.devices,
-            "memory": self.memory.to_json(),
-            "device_memory": self.target.memory,
-            "fits": self.fits,
-            "spaces": [
-                {
-                    "space": space.space,
-                    "name": space.name,
-                    "arguments": space.arguments,
-                    "outputs": space.outputs,
-                    "temporaries": space.temporaries,
-                    "constants": space.constants,
-                    "thread_local": space.thread_local,
-                    "total": space.total,
-                }
-                for space in self.spaces
-            ],
-            "cycles": None
-            if self.cycles is None
-            else {
-                "total": self.cycles.total,
-                "instructions": self.cycles.instructions,
-                "unknown_loops": self.cycles.unknown_loops,
-            },
-            "cost": self.cost,
-            "instructions": self.module.node_count,
-            "seconds": self.seconds,
-            "from_cache": self.is_cached,
-            "compiler": self.compiler,
-            "versions": self.versions,
-            "partitioner": self.partitioner,
-            "flags": dict(self.flags),
-            "rewritten": [
-                {"target": one.target, "count": one.count, "became": one.became, "opaque": one.is_opaque}
-                for one in self.rewritten
-            ],
-            "notes": self.all_notes(),
-        }
+    @property
+    def flag_values(self) -> dict[str, str]:
+        """The compiler's flags that were set."""
+        return dict(self.flags)
