@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from jsonschema import Draft202012Validator
 
 from hloom.cli import main
 from tests.targets.compiler.fake_compiler import fake_compiler
@@ -42,8 +45,16 @@ Call = Callable[..., Result]
 
 @pytest.fixture
 def call() -> Call:
-    """Call hloom with arguments, and perhaps a standard input, in this process."""
-    return lambda *arguments, input=None: CliRunner().invoke(main, [str(argument) for argument in arguments], input=input)
+    """Call hloom with arguments, and perhaps a standard input, in this process; JSON is as its schema says."""
+
+    def called(*arguments: object, input: str | None = None) -> Result:
+        texts = [str(argument) for argument in arguments]
+        result = CliRunner().invoke(main, texts, input=input)
+        if "--json" in texts and result.stdout.startswith("{"):
+            validator(texts[0]).validate(json.loads(result.stdout))
+        return result
+
+    return called
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -68,6 +79,12 @@ def broken(tmp_path: Path) -> Path:
     path = tmp_path / "broken.hlo"
     path.write_text(BROKEN)
     return path
+
+
+@cache
+def validator(command: str) -> Draft202012Validator:
+    """Checks what a subcommand writes with --json."""
+    return Draft202012Validator(json.loads((ROOT / "docs" / "schemas" / f"{command}.json").read_text()))
 
 
 def spawn(*arguments: object, input: str | None = None) -> subprocess.CompletedProcess[str]:

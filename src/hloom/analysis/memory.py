@@ -16,7 +16,7 @@ from hloom.analysis.op_names import op_name_of, source_of
 from hloom.analysis.scopes import NO_SCOPE, scope_of_name, scopes
 from hloom.analysis.size_note import ALL_KNOWN, SizeNote, size_note, type_qualifier
 from hloom.ir import Module, Node, TensorType, Type, without_layout
-from hloom.text import Display, Displayed, DisplayTable, Record
+from hloom.text import Bytes, Display, Displayed, DisplayTable, Record
 
 ATTACHMENT = "buffer_assignment"
 """The name under which a module keeps the message."""
@@ -39,15 +39,15 @@ class XlaAllocation:
 class XlaAccount:
     """XLA's allocations in bytes; constants and thread-local memory are listed separately."""
 
-    arguments: int
-    outputs: int
-    aliases: int
-    temporaries: int
-    constants: int
+    arguments: Bytes
+    outputs: Bytes
+    aliases: Bytes
+    temporaries: Bytes
+    constants: Bytes
     allocations: tuple[XlaAllocation, ...]
 
     @property
-    def peak(self) -> int:
+    def peak(self) -> Bytes:
         """Arguments and outputs, with aliases counted once, and temporaries."""
         return self.arguments + self.outputs - self.aliases + self.temporaries
 
@@ -147,13 +147,13 @@ class SpaceMemory:
     space: int
     name: str
     short: str
-    peak: int
-    arguments: int
-    outputs: int
-    aliases: int
-    temporaries: int
-    heap: int
-    live: int
+    peak: Bytes
+    arguments: Bytes
+    outputs: Bytes
+    aliases: Bytes
+    temporaries: Bytes
+    heap: Bytes
+    live: Bytes
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -171,12 +171,12 @@ class MemoryReport(Displayed, Record):
 
     module: str
     schedule: str
-    peak: int
-    arguments: int
-    outputs: int
-    aliases: int
-    temporaries: int
-    live: int
+    peak: Bytes
+    arguments: Bytes
+    outputs: Bytes
+    aliases: Bytes
+    temporaries: Bytes
+    live: Bytes
     peak_time: int
     length: int
     peak_instruction: str
@@ -190,7 +190,7 @@ class MemoryReport(Displayed, Record):
     other_spaces: tuple[SpaceMemory, ...] = ()
     target: str = "cpu"
     main_space: str = "memory"
-    heap: int = 0
+    heap: Bytes = 0
     note: str = ""
 
     def fits(self, budget: int) -> bool:

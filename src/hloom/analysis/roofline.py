@@ -30,7 +30,7 @@ from hloom.ir import (
     Trait,
     as_module,
 )
-from hloom.text import Display, Displayed, DisplayTable, Record, time_text
+from hloom.text import Display, Displayed, DisplayTable, Record, Seconds, time_text
 
 BOUNDS: tuple[str, ...] = ("compute", "memory", "link", "launch")
 """The possible bottlenecks of an instruction."""
@@ -51,10 +51,10 @@ class Timing(Record):
     times: int
     cost: Cost
     comm_bytes: int
-    compute: float
-    memory: float
-    link: float
-    launch: float
+    compute: Seconds
+    memory: Seconds
+    link: Seconds
+    launch: Seconds
     kinds: frozenset[str] = frozenset()
     unhidden: float = 0.0
     json_keys = (

@@ -30,7 +30,7 @@ from hloom.analysis.schedule import list_schedule
 from hloom.analysis.stored_sizes import memory_space
 from hloom.analysis.tpu_kernels import COLLECTIVE_DONE, async_collective, started_collective
 from hloom.ir import Apply, Graph, ModuleLike, Node, Runs, Trait, TupleType
-from hloom.text import Display, Displayed, DisplayTable, HloomError, Record, time_text
+from hloom.text import Display, Displayed, DisplayTable, HloomError, Record, Seconds, time_text
 
 Row = TypeVar("Row")
 
@@ -57,8 +57,8 @@ class StreamEvent(NamedTuple):
 
     node: Apply
     stream: str
-    start: float
-    end: float
+    start: Seconds
+    end: Seconds
     before: int
     json_keys = "**node stream start end seconds"
 
@@ -101,8 +101,8 @@ class StreamUse(NamedTuple):
     """A stream, and the seconds for which it is busy and idle in a run of the module."""
 
     name: str
-    busy: float
-    idle: float
+    busy: Seconds
+    idle: Seconds
     json_keys = "name busy idle"
 
 

@@ -31,7 +31,7 @@ from hloom.cli.tables import add_rest, cut, new_table, shown_width, write_tables
 from hloom.cli.target import ForTarget, for_target
 from hloom.formats.hlo import write_whole
 from hloom.targets.cpu import SCHEDULES, memory
-from hloom.text import byte_text, percent_text
+from hloom.text import Bytes, byte_text, percent_text
 
 MOST_LINES = 15
 """How many buffers and inputs are shown, unless told otherwise."""
@@ -43,7 +43,7 @@ WRITERS = {".svg": svg, ".png": png}
 class BudgetVerdict(NamedTuple):
     """The bytes of --budget, of the main memory and of each space, and whether the module fits into all of them."""
 
-    budget: int | None
+    budget: Bytes | None
     budgets: Mapping[str, int]
     fits: bool
     json_keys = "budget budgets fits"

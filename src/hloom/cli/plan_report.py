@@ -22,7 +22,7 @@ from hloom.distribute.planner import (
     compare,
 )
 from hloom.runtime import DeviceComparison
-from hloom.text import Record, byte_text
+from hloom.text import Bytes, Record, byte_text
 
 BRIEF = 8
 """How many families, and how many causes, are shown unless all are asked for."""
@@ -44,7 +44,7 @@ class Work(Record):
 
     comm_bytes: Mapping[str, float]
     flops: float
-    memory: int | None
+    memory: Bytes | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,10 @@ products, such as recurrent networks, explode where weights are about 1."""
 
 @dataclass(frozen=True, slots=True)
 class DerivativeCheck:
-    """A directional derivative with respect to one parameter, and the central difference in the same direction."""
+    """A directional derivative with respect to one parameter, and the central difference in the same direction.
+
+    Both, and `uncertainty`, are in the unit of the result.
+    """
 
     parameter: str
     derivative: float

@@ -21,6 +21,7 @@ class Noise(Record):
     signal: float = 0.0
     noise: float = 0.0
     greatest: float = 0.0
+    """The maximum difference, in the unit of the values."""
     json_keys = "error snr greatest"
 
     def add(self, original: np.ndarray, quantized: np.ndarray) -> None:

@@ -71,7 +71,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """Another plan: its step time, what a device sends and holds, and how it differs."""
+    """Another plan: its step time, the bytes that a device sends and holds, and how it differs."""
 
     name: str
     seconds: float

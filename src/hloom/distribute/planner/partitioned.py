@@ -62,7 +62,7 @@ class MeasuredCollective:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One number that was expected and measured."""
+    """One number that was expected and measured: bytes, or FLOPs."""
 
     name: str
     expected: float

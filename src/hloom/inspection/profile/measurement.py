@@ -16,7 +16,7 @@ from hloom.inspection.profile.trace import OpEvent, ProfilerTrace, read_trace
 from hloom.inspection.profile.trace_device import checked_device
 from hloom.ir import Module, Node, Trait
 from hloom.ops import CONTROL_FLOW, with_trait
-from hloom.text import Record
+from hloom.text import Record, Seconds
 
 PICOSECOND = 1e-12
 COLLECTIVES = with_trait(Trait.COLLECTIVE) | with_trait(Trait.POINT_TO_POINT)
@@ -43,9 +43,9 @@ class RunTimes(Record):
     """Seconds over runs: the median, the minimum, and the interquartile range."""
 
     runs: int
-    median: float
-    least: float
-    spread: float
+    median: Seconds
+    least: Seconds
+    spread: Seconds
 
     @classmethod
     def of(cls, picoseconds: Sequence[int]) -> RunTimes:

@@ -41,6 +41,10 @@ class DrawnNode:
     is_scalar: bool
     is_output: bool
     is_cut: bool
+    json_keys = (
+        "id name label opcode family type scope computation number? attributes? metadata? location? value? "
+        "output=is_output cut=is_cut"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,7 @@ class DrawnCluster:
     is_entry: bool = False
     parent: str | None = None
     execution_thread: str | None = None
+    json_keys = "name entry=is_entry node_count parent execution_thread"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,7 @@ class Drawing:
     edges: tuple[DrawnEdge, ...]
     calls: tuple[DrawnCall, ...]
     center: str | None = None
+    json_keys = "module=name center nodes edges calls computations=clusters"
 
     @property
     def nodes(self) -> Iterator[DrawnNode]:

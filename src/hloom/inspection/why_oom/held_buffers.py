@@ -18,6 +18,7 @@ from hloom.analysis import (
     stored_bytes,
 )
 from hloom.ir import Graph, Module, Node, Parameter, TensorType, TupleType, Type, element_at
+from hloom.text import Bytes
 
 FORWARD, BACKWARD = "forward", "backward"
 BRIEF = 0.02
@@ -70,8 +71,8 @@ class BufferGroup:
 
     name: str
     count: int
-    bytes: int
-    padding: int
+    bytes: Bytes
+    padding: Bytes
     largest: str
     reason: str
 

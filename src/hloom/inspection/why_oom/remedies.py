@@ -24,7 +24,7 @@ from hloom.inspection.why_oom.half_precision import in_half_precision
 from hloom.ir import Module
 from hloom.sharding import Mesh
 from hloom.targets.cpu import memory
-from hloom.text import HloomError
+from hloom.text import Bytes, HloomError
 
 SHARES = (0.75, 0.5, 0.3)
 """The shares of the peak that recomputation is tried for."""
@@ -54,8 +54,8 @@ class Remedy:
     name: str
     what: str
     command: str
-    peak: int | None = None
-    original_peak: int = 0
+    peak: Bytes | None = None
+    original_peak: Bytes = 0
     flops_factor: float = 1.0
     comm_bytes: float = 0.0
     devices: int = 1

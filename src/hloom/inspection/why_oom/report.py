@@ -8,7 +8,7 @@ from typing import NamedTuple
 from hloom.analysis import ALL_KNOWN, SizeNote
 from hloom.inspection.why_oom.held_buffers import BufferGroup, HeldBuffer, general_reason, grouped, repeated_scope
 from hloom.inspection.why_oom.remedies import Remedy
-from hloom.text import Display, Displayed, DisplayTable, Record
+from hloom.text import Bytes, Display, Displayed, DisplayTable, Record
 
 
 class TriedRemedy(NamedTuple):
@@ -31,8 +31,8 @@ class OomReport(Displayed, Record):
 
     origin: str
     name: str
-    peak: int
-    memory: int | None
+    peak: Bytes
+    memory: Bytes | None
     sums: dict[str, int]
     buffers: tuple[HeldBuffer, ...]
     remedies: tuple[Remedy, ...] = ()

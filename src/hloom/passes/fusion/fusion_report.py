@@ -32,7 +32,7 @@ from hloom.passes.fusion.horizontal_fusion import sliced_cost, sliced_loops, uns
 from hloom.passes.fusion.kernel_merger import KernelMerger
 from hloom.passes.fusion.kernel_model import Kernel, KernelCost, KernelModel
 from hloom.passes.fusion.target import fusion_target
-from hloom.text import Display, Displayed, DisplayTable, Record
+from hloom.text import Bytes, Display, Displayed, DisplayTable, Record, Seconds
 
 PLUMBING = with_trait(Trait.TUPLE) | {"constant", "parameter"}
 """Opcodes that fusions hold and that are not work."""
@@ -52,8 +52,8 @@ class FusionRow(Record):
     times: int
     opcodes: Mapping[str, int]
     sources: Mapping[str, int]
-    read: int
-    written: int
+    read: Bytes
+    written: Bytes
     seconds: float
     recomputation: float
     is_modelled: bool
@@ -79,7 +79,7 @@ class MissedFusion(Record):
 
     first: Node
     second: Node
-    saved: float
+    saved: Seconds
     saved_bytes: int
     obstacle: str
     json_keys = "first=first.name second=second.name computation=first.graph.name saved saved_bytes obstacle"

@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 
 from hloom.targets.compiler.target import CUDA, TPU
+from hloom.text import Bytes
 
 _ALLOCATION = re.compile(r"^allocation \d{1,9}: (?:0x[0-9a-f]+, )?size (\d{1,19}),?(.*)$", re.MULTILINE)
 _COLOR = re.compile(r"(?:^|[ ,])color (\d{1,9})\b")
@@ -31,15 +32,15 @@ class SpaceUse:
 
     space: int
     name: str
-    arguments: int = 0
-    outputs: int = 0
-    temporaries: int = 0
-    constants: int = 0
-    thread_local: int = 0
+    arguments: Bytes = 0
+    outputs: Bytes = 0
+    temporaries: Bytes = 0
+    constants: Bytes = 0
+    thread_local: Bytes = 0
     json_keys = "* total"
 
     @property
-    def total(self) -> int:
+    def total(self) -> Bytes:
         """All of them."""
         return self.arguments + self.outputs + self.temporaries + self.constants + self.thread_local
 

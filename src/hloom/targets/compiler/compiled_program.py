@@ -10,7 +10,7 @@ from hloom.targets.compiler.assignment_text import SpaceUse
 from hloom.targets.compiler.custom_calls import Rewritten
 from hloom.targets.compiler.cycles import CompilerCycles
 from hloom.targets.compiler.target import CUDA, Target
-from hloom.text import Display, Displayed, DisplayTable, Record, byte_text, readable
+from hloom.text import Bytes, Display, Displayed, DisplayTable, Record, byte_text, readable
 
 NOT_TUNED = (
     "kernels are not autotuned, because no GPU is there to measure: libraries and tiles may differ from production"
@@ -27,16 +27,16 @@ class CompiledMemory(Record):
     Source: xla/pjrt/pjrt_executable.h, CompiledMemoryStats.
     """
 
-    arguments: int
-    outputs: int
-    aliases: int
-    temporaries: int
-    generated_code: int
-    host: int
+    arguments: Bytes
+    outputs: Bytes
+    aliases: Bytes
+    temporaries: Bytes
+    generated_code: Bytes
+    host: Bytes
     json_keys = "arguments outputs aliases temporaries peak generated_code host"
 
     @property
-    def peak(self) -> int:
+    def peak(self) -> Bytes:
         """Arguments and outputs, with aliases counted once, and temporaries; without the code."""
         return self.arguments + self.outputs - self.aliases + self.temporaries
 
