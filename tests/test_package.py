@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 import subprocess
 import sys
@@ -14,6 +16,7 @@ import pytest
 import hloom
 
 ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "hloom"
 UNUSED_BY_OPT = ("dialects", "formats.mlir", "sharding", "distribute", "runtime", "inspection.viz")
 """Packages that `hloom opt FILE -p simplify` does not import."""
 MOST_MODULES = 660
@@ -107,8 +110,42 @@ def test_an_unknown_name():
 
 @pytest.mark.parametrize(("former", "name"), hloom._FORMER_NAMES.items())
 def test_a_former_name_is_the_same_function(former: str, name: str):
-    assert getattr(hloom, former) is getattr(hloom, name)
+    with pytest.warns(DeprecationWarning, match=f"^hloom.{former} is hloom.{name} now$") as warned:
+        assert getattr(hloom, former) is getattr(hloom, name)
+    assert warned[0].filename == __file__
     assert former not in dir(hloom)
+
+
+def test_a_star_takes_what_dir_lists():
+    taken: dict[str, object] = {}
+    exec("from hloom import *", taken)
+    assert taken.keys() - {"__builtins__"} == set(dir(hloom)) - {"__version__"}
+
+
+@pytest.mark.parametrize("name", dir(hloom))
+def test_a_public_name_says_what_it_is(name: str):
+    held = getattr(hloom, name)
+    assert name == "__version__" or not name.startswith("_")
+    assert not callable(held) or inspect.getdoc(held)
+
+
+def offered() -> list[tuple[str, str]]:
+    """The names that packages offer: what their `__init__.py` imports as itself."""
+    return [
+        (".".join(path.parent.relative_to(SOURCE.parent).parts), alias.name)
+        for path in SOURCE.rglob("__init__.py")
+        for statement in ast.parse(path.read_text()).body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+        if alias.name == alias.asname
+    ]
+
+
+def test_what_packages_offer_says_what_it_is():
+    for package, name in offered():
+        held = getattr(import_module(package), name)
+        assert not name.startswith("_"), f"{package}.{name}"
+        assert (not inspect.isroutine(held) and not inspect.isclass(held)) or inspect.getdoc(held), f"{package}.{name}"
 
 
 def test_version_is_the_projects():

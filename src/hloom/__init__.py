@@ -192,12 +192,14 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
 """The public names of each package, or file of `api`, that `hloom` offers as its own."""
 _OTHER_NAMES = {"to_text": "print"}
 _FORMER_NAMES = {"apply": "opt", "query": "grep", "summary": "inspect"}
-"""Names that still work, and what they are called now."""
+"""Names that still work, with a warning, and what they are called now (docs/stability.md says for how long)."""
 _OWNERS = {_OTHER_NAMES.get(name, name): (module, name) for module, names in _PUBLIC_NAMES.items() for name in names}
 
 
 def _public(name: str) -> object:
-    name = _FORMER_NAMES.get(name, name)
+    if name in _FORMER_NAMES:
+        former, name = name, _FORMER_NAMES[name]
+        import_module("warnings").warn(f"hloom.{former} is hloom.{name} now", DeprecationWarning, stacklevel=2)
     if name not in _OWNERS:
         raise AttributeError(_unknown(name), name=name)
     module, original = _OWNERS[name]
@@ -216,4 +218,5 @@ def __dir__() -> list[str]:
 
 
 if not TYPE_CHECKING:  # to type checkers the imports above are all there is, so that a mistyped name is an error
+    __all__ = sorted(_OWNERS)
     __getattr__ = _public

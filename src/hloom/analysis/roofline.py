@@ -17,6 +17,7 @@ from hloom.analysis.cost_properties import Cost
 from hloom.analysis.devices import DEFAULT_DEVICE, Device, as_device
 from hloom.analysis.fusion import FORWARDING, VIEWS, FusionGroup, FusionModel, MovedBytes, border_bytes, has_fusions
 from hloom.analysis.matmul_time import Matmul, MatmulRates
+from hloom.analysis.op_names import op_name_of, source_of
 from hloom.analysis.size_note import qualifier, varieties
 from hloom.analysis.sizes import leaf_bytes
 from hloom.analysis.tables import Table
@@ -58,8 +59,8 @@ class Timing(Record):
     kinds: frozenset[str] = frozenset()
     unhidden: float = 0.0
     json_keys = (
-        "**node times instructions comm_bytes compute memory link launch seconds total **cost bound intensity "
-        "sizes?=qualifier"
+        "**node op_name? source times instructions comm_bytes compute memory link launch seconds total **cost bound "
+        "intensity sizes?=qualifier"
     )
 
     @property
@@ -88,6 +89,16 @@ class Timing(Record):
     def achieved(self) -> float:
         """Operations per second."""
         return (self.cost.flops + self.cost.transcendentals) / self.seconds if self.seconds else 0.0
+
+    @property
+    def op_name(self) -> str:
+        """The scope that JAX or another framework gave the instruction, and its op; empty if none did."""
+        return op_name_of(self.node)
+
+    @property
+    def source(self) -> str:
+        """The source file and line of the instruction."""
+        return source_of(self.node, self.node.graph.module.stack_tables)
 
     @property
     def qualifier(self) -> str:
