@@ -294,7 +294,18 @@ def schema(command: str) -> dict[str, Any]:
 
 def files() -> dict[Path, str]:
     """The texts of docs/schemas."""
-    return {FOLDER / f"{command}.json": json.dumps(schema(command), indent=1) + "\n" for command in REPORTS}
+    return {FOLDER / f"{command}.json": _lines(schema(command), 3) + "\n" for command in REPORTS}
+
+
+def _lines(value: Any, levels: int, indent: str = "") -> str:
+    """JSON with an entry of the outermost objects a line, so that a key's schema is one."""
+    if not isinstance(value, dict) or not levels:
+        return json.dumps(value)
+    inner = f"{indent} "
+    entries = (
+        f"{inner}{json.dumps(name)}: {_lines(held, levels - (name != '$defs'), inner)}" for name, held in value.items()
+    )
+    return "{\n" + ",\n".join(entries) + f"\n{indent}}}"
 
 
 def main() -> None:

@@ -70,7 +70,9 @@ CASES = [
     ("evaluate", "step.hlo"),
 ]
 """Calls of every subcommand but `calibrate`, which takes long: `test_roofline.py` calls it with clocks of its own."""
-UNITS = "second|byte|flop|share|ratio|rate|relative|time|count|factor|decibel|operations|number|unit|norm|benefit|scale|how"
+UNITS = (
+    "second|byte|flop|share|ratio|rate|relative|time|count|factor|decibel|operations|number|unit|norm|benefit|scale|how"
+)
 """What is said where a number that is no count comes."""
 
 
@@ -123,6 +125,16 @@ def test_what_is_written(call: Call, step: Path, case: tuple[str, ...], monkeypa
     result = call(*case, "--json")
     assert result.exit_code in (0, 1), result.stderr
     validator(case[0]).validate(json.loads(result.stdout))
+
+
+@pytest.mark.parametrize(
+    "change", [{"opcodes": 3}, {"opcodes": {"dot": "many"}}, {"schema_version": 2}, {"largest": [{}]}]
+)
+def test_a_schema_refuses_what_is_otherwise(call: Call, step: Path, change: dict[str, Any]):
+    record = json.loads(call("inspect", step, "--json").stdout)
+    validator("inspect").validate(record | {"a key that is new": 1})
+    with pytest.raises(ValidationError):
+        validator("inspect").validate(record | change)
 
 
 def test_every_subcommand_is_tried():
