@@ -281,7 +281,7 @@ def test_json(call: Call, module: Path, own: Path, tmp_path: Path):
     options = ("--load", own, "-p", "own-negations,cse", "--verify", "--trace-misses", "c", "--json")
     record = json.loads(call("opt", module, *options).stdout)
     assert record["module"] == "m" and record["changed"] is True
-    assert record["steps"] == ["own-double-negation at main.b"]
+    assert record["steps"] == [{"rule": "own-double-negation", "computation": "main", "name": "b"}]
     assert record["report"]["passes"][0]["rules"][0]["rejected"] == {"its operand is parameter, not negate": 1}
     assert record["verify"] == {"agrees": True, "seed": 0, "outputs": 1, "differences": [], "worst": None}
     assert [miss["node"] for miss in record["misses"]] == ["main.c"]

@@ -73,7 +73,7 @@ def test_the_report_counts():
     assert report.changed and report.matched == 2 and report.erased == 4
     assert account.matched == 2 and account.tried == account.matched + sum(account.rejected.values())
     assert list(account.rejected) == ["operand 0 is parameter, not negate"]
-    assert report.to_json()["steps"] == [str(step) for step in report.steps]
+    assert [tuple(step.values()) for step in report.to_json()["steps"]] == report.steps
     assert len(module.entry.nodes) == 1
 
 

@@ -51,7 +51,7 @@ class OptRecord(Record):
     misses: Sequence[Misses]
     verify: EquivalenceResult | None
     text: str | None
-    json_keys = "module report.changed steps=steps.__str__ report misses? verify? text?"
+    json_keys = "module report.changed steps report misses? verify? text?"
 
 
 @dataclass(frozen=True, slots=True)

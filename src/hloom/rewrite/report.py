@@ -30,6 +30,7 @@ class Step(NamedTuple):
     rule: str
     graph: str
     node: str
+    json_keys = "rule computation=graph name=node"
 
     def __str__(self) -> str:
         return f"{self.rule} at {self.graph}.{self.node}"
@@ -52,7 +53,7 @@ class Report(Displayed, Record):
     changes: int = 0
     seconds: float = 0.0
     touched: set[Node] | None = field(default=None, repr=False, compare=False)
-    json_keys = "pass=name changed matched erased seconds notes rules=tried_rules steps=steps.__str__ passes"
+    json_keys = "pass=name changed matched erased seconds notes rules=tried_rules steps passes"
 
     @property
     def changed(self) -> bool:

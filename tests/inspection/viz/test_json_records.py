@@ -19,6 +19,7 @@ def test_a_small_module():
     )
     main.set_output(sum_)
     assert json.loads(to_json(module)) == {
+        "schema_version": 1,
         "module": "m",
         "center": None,
         "nodes": [
@@ -31,6 +32,8 @@ def test_a_small_module():
                 "type": "f32[2]",
                 "scope": "",
                 "computation": "main",
+                "output": False,
+                "cut": False,
                 "number": 0,
             },
             {
@@ -42,6 +45,8 @@ def test_a_small_module():
                 "type": "f32[]",
                 "scope": "",
                 "computation": "main",
+                "output": False,
+                "cut": False,
                 "value": "2",
             },
             {
@@ -53,6 +58,7 @@ def test_a_small_module():
                 "type": "f32[2]",
                 "scope": "a/b",
                 "computation": "main",
+                "cut": False,
                 "metadata": {"op_name": "a/b", "source_file": "f.py", "source_line": 3},
                 "location": "f.py:3",
                 "output": True,
@@ -82,7 +88,8 @@ def test_a_neighbourhood_names_its_center_and_its_border():
 
 def test_an_empty_module():
     drawn = json.loads(to_json(Module("empty")))
-    assert drawn == {"module": "empty", "center": None, "nodes": [], "edges": [], "calls": [], "computations": []}
+    lists = {"nodes": [], "edges": [], "calls": [], "computations": []}
+    assert drawn == {"schema_version": 1, "module": "empty", "center": None, **lists}
 
 
 @given(random_modules())
