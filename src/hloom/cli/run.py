@@ -74,8 +74,7 @@ class RunCheck(Record):
 
 @dataclass(frozen=True, slots=True)
 class RunRecord(Record):
-    """What a run gave: seconds, the extreme values of each output, and where the first value that is not finite arises.
-    """
+    """What a run gave: seconds, the extremes of each output, and where the first value that is not finite arises."""
 
     result: RunResult
     check: RunCheck | None
