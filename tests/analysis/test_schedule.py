@@ -5,7 +5,7 @@ from __future__ import annotations
 from hloom.analysis import as_written
 from hloom.analysis.schedule import _ListSchedule, list_schedule
 from hloom.formats.hlo import parse
-from hloom.ir import Graph
+from hloom.ir import Graph, operands_of
 
 TWO_CHAINS = """ENTRY e {
   x = f32[] parameter(0)
@@ -57,5 +57,5 @@ def test_other_names_of_a_value_take_no_memory_of_their_own():
   t = (f32[64]) tuple(w)
   ROOT g = f32[64] get-tuple-element(t), index=0
 }"""
-    schedule = _ListSchedule(parse(text).entry)
+    schedule = _ListSchedule(parse(text).entry.nodes, operands_of)
     assert [schedule.sizes[number] for number in range(10) if number != 2] == [0, 256, *[0] * 7]

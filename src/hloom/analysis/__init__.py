@@ -94,10 +94,13 @@ from hloom.analysis.memory import XlaAccount as XlaAccount
 from hloom.analysis.memory import XlaAllocation as XlaAllocation
 from hloom.analysis.memory import memory_report as memory_report
 from hloom.analysis.memory_model import DEVICE_MEMORY as DEVICE_MEMORY
+from hloom.analysis.memory_model import GPU as GPU
 from hloom.analysis.memory_model import MAIN_MEMORY as MAIN_MEMORY
 from hloom.analysis.memory_model import SPACE_SHORT_NAMES as SPACE_SHORT_NAMES
+from hloom.analysis.memory_model import TARGET as TARGET
 from hloom.analysis.memory_model import MemoryModel as MemoryModel
 from hloom.analysis.memory_model import memory_model as memory_model
+from hloom.analysis.memory_model import model_of_target as model_of_target
 from hloom.analysis.op_names import BY as BY
 from hloom.analysis.op_names import OUTSIDE as OUTSIDE
 from hloom.analysis.op_names import UNKNOWN as UNKNOWN
@@ -123,6 +126,7 @@ from hloom.analysis.schedule import ComputationSchedule as ComputationSchedule
 from hloom.analysis.schedule import Scheduler as Scheduler
 from hloom.analysis.schedule import as_written as as_written
 from hloom.analysis.schedule import instruction_post_order as instruction_post_order
+from hloom.analysis.schedule import list_schedule as list_schedule
 from hloom.analysis.scopes import NO_SCOPE as NO_SCOPE
 from hloom.analysis.scopes import ScopePath as ScopePath
 from hloom.analysis.scopes import ScopePaths as ScopePaths

@@ -80,13 +80,14 @@ def liveness(
     given: Donations | None = None,
     scheduler: Scheduler | None = None,
     space: int = DEVICE_MEMORY,
+    model: MemoryModel | None = None,
 ) -> Liveness:
     """Find when each buffer in a memory space is in use; `given` are donations in addition to those in the module.
 
     A scheduled module runs in its own order and nothing more is fused. Any other is assumed to run in the requested
     order (one of SCHEDULES, "list" by default) with elementwise work fused; or as a given scheduler says.
     """
-    return liveness_by_space(module, schedule, given, scheduler, [space])[space]
+    return liveness_by_space(module, schedule, given, scheduler, [space], model)[space]
 
 
 @paused_collection()
@@ -96,10 +97,11 @@ def liveness_by_space(
     given: Donations | None = None,
     scheduler: Scheduler | None = None,
     spaces: Sequence[int] | None = None,
+    model: MemoryModel | None = None,
 ) -> dict[int, Liveness]:
     """The liveness of each memory space that values are in, the main memory first, or of the given spaces."""
     scheduler = scheduler or Scheduler(module.is_scheduled and schedule != "list", order_of(module, schedule))
-    model = memory_model(module)
+    model = model or memory_model(module)
     values = analyze_dataflow(module, scheduler, model)
     if sum(values.sizes) > MOST_BYTES:
         raise HloomError(f"{module.name} holds arrays of more than {MOST_BYTES:,} bytes: more than any machine has")
@@ -185,8 +187,12 @@ class _Account:
         return 2 * aligned(heap, self.model.space(DEVICE_MEMORY).alignment) - tables - live
 
     def _is_scalar(self, number: int) -> bool:
-        held = element_type(self.values.nodes[number].type, self.values.indices[number])
-        return isinstance(held, TensorType) and not held.dims and not held.dtype.is_float
+        """Whether the scalar unit computes a value: no float, and nothing that a kernel makes of an array."""
+        node = self.values.nodes[number]
+        held = element_type(node.type, self.values.indices[number])
+        if not isinstance(held, TensorType) or held.dims or held.dtype.is_float:
+            return False
+        return not any(isinstance(operand.type, TensorType) and operand.type.dims for operand in node.operands)
 
 
 def _space_of(buffer: Buffer, values: ValueTable) -> int:

@@ -116,6 +116,8 @@ MODELS = (CPU, GPU, TPU, TPU_V5E)
 SPACE_SHORT_NAMES = tuple(dict.fromkeys(space.short for model in MODELS for space in model.spaces.values()))
 """What budgets call the memories of all targets."""
 
+TARGET = "target"
+"""The name under which a module keeps the name of the target that it is compiled for, such as "v6e:2x2"."""
 V5E_KERNEL_BYTES = 16 << 20
 """The most VMEM in bytes that libtpu gives one kernel of a v5e; a v6e's kernels take more."""
 COLLECTIVE_BYTES = 64 << 20
@@ -130,11 +132,14 @@ _KERNEL_VMEM = re.compile(r'"memory_space":"1","offset":"0","size":"(\d{1,12})"'
 
 
 def memory_model(module: Module) -> MemoryModel:
-    """The memory model of the target that a module was compiled for, as the module's own text says; CPU if it does not.
+    """The memory model of the target that a module is for: as it was told, or as its text says; CPU if nothing does.
 
     Tiles and TPU backend configs mean a TPU: a v5e unless a kernel spans two cores or takes more VMEM than a v5e's may.
     If a v6e's program is so small that nothing tells it from a v5e's, tables are counted 480 bytes too large.
     """
+    target = module.attachments.get(TARGET)
+    if target is not None and (module.is_scheduled or not model_of_target(target).is_tpu):
+        return model_of_target(target)  # how a TPU stores values is known once its compiler has scheduled them
     if any(name == GPU_SCHEDULED for name, _ in module.attributes.get("frontend_attributes") or ()):
         return GPU
     configs = [(str(node.attributes["backend_config"]), node) for node in module.nodes() if _has_config(node)]
@@ -143,6 +148,15 @@ def memory_model(module: Module) -> MemoryModel:
     called = [node for node in module.nodes() if node.opcode == "custom-call"]
     is_gpu = any(_GPU_TARGET.search(str(node.attributes.get("custom_call_target") or "")) for node in called)
     return GPU if is_gpu or _any_match(_GPU_CONFIG, configs) else CPU
+
+
+def model_of_target(target: str) -> MemoryModel:
+    """The memory model of a target, by its name."""
+    if target.startswith("cpu"):
+        return CPU
+    if target.startswith("v"):
+        return TPU_V5E if target.startswith("v5e") else TPU
+    return GPU
 
 
 def _has_config(node: Node) -> bool:

@@ -79,16 +79,21 @@ def _has_effect(node: Node) -> bool:
     return node.opcode in ("outfeed", "send", "custom-call") and node.type is not None
 
 
-def list_schedule(graph: Graph) -> Sequence[Node]:
-    """An order that keeps memory use low; operands and control predecessors come first."""
-    return _ListSchedule(graph).order()
+def list_schedule(
+    graph: Graph, nodes: Sequence[Node] | None = None, read: Callable[[Node], Sequence[Node]] = operands_of
+) -> Sequence[Node]:
+    """An order that keeps memory use low; operands and control predecessors come first.
+
+    Of some of a graph's nodes, if only those are given, with what each reads.
+    """
+    return _ListSchedule(graph.nodes if nodes is None else nodes, read).order()
 
 
 class _ListSchedule:
     """State by position in the text; when one reader is left, `sums` holds that reader's position."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.nodes = graph.nodes
+    def __init__(self, nodes: Sequence[Node], read: Callable[[Node], Sequence[Node]]) -> None:
+        self.nodes = nodes
         positions = {node: position for position, node in enumerate(self.nodes)}
         count = len(self.nodes)
         self.waiting = [0] * count
@@ -100,7 +105,7 @@ class _ListSchedule:
         for position, node in enumerate(self.nodes):
             before = node.attributes.get("control-predecessors") or ()
             operands = [
-                positions[operand] for operand in dict.fromkeys((*node.operands, *before)) if operand in positions
+                positions[operand] for operand in dict.fromkeys((*read(node), *before)) if operand in positions
             ]
             self.operands.append(operands)
             self.waiting[position] = len(operands)

@@ -20,22 +20,25 @@ The rule on division is taken from executables of jaxlib 0.10.2, where only its 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hloom.analysis import ELEMENTWISE, is_control_flow
 from hloom.ir import Apply, Graph, Module, Node, TensorType
 from hloom.ops import OPS
 from hloom.passes import cse, dce
-from hloom.targets.cpu.float_normalization import normalize_floats
+from hloom.targets.cpu.float_normalization import is_computed_as_it_is, normalize_floats
 
 
-def simplify(module: Module) -> None:
-    """Normalize floats, simplify, and remove repeated and dead instructions."""
+def simplify(module: Module, is_supported: Callable[[Apply], bool] = is_computed_as_it_is) -> None:
+    """Normalize floats, simplify, and remove repeated and dead instructions.
+
+    `is_supported` says which instructions the target computes in the types that they have.
+    """
     dce(module)
     embedded = {graph for graph in module.graphs if any(not is_control_flow(caller) for caller in graph.callers)}
     for graph in module.graphs:
         if graph not in embedded:
-            normalize_floats(graph)
+            normalize_floats(graph, is_supported)
         for node in graph.nodes:
             if node.opcode == "get-tuple-element" and node.operands[0].opcode == "tuple":
                 graph.replace_uses(node, node.operands[0].operands[node.attributes["index"]])

@@ -41,7 +41,7 @@ def schedule_breadth_first(
     scheduled: set[Node] = set()
     while ready:
         kernel = ready.popleft()
-        _append_kernel(kernel, fused, scheduled, order)
+        append_kernel(kernel, fused, scheduled, order)
         for consumer in consumers[kernel]:
             pending_operands[consumer] -= 1
             if not pending_operands[consumer]:
@@ -129,7 +129,7 @@ def kernel_operands(kernel: Node, fused: Collection[Node]) -> list[Node]:
     return [node for node in reached if node not in fused]
 
 
-def _append_kernel(kernel: Node, fused: Collection[Node], scheduled: set[Node], order: list[Node]) -> None:
+def append_kernel(kernel: Node, fused: Collection[Node], scheduled: set[Node], order: list[Node]) -> None:
     """Append a kernel to the order, after the nodes that are fused into it."""
     pending: list[tuple[Node, bool]] = [(kernel, False)]
     while pending:

@@ -6,6 +6,9 @@ is stored; buffers are then counted as for a compiled module (xla/service/buffer
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
 from hloom.analysis import BROADCASTS, ComputationSchedule, Donations, Liveness, Scheduler, as_written, liveness
 from hloom.ir import Graph, Module, Node, Trait, TupleType
 from hloom.ops import with_trait
@@ -34,19 +37,24 @@ NOT_HOISTED = BROADCASTS | (with_trait(Trait.REINDEXES) - {"copy"}) | with_trait
 """
 
 
-class _KernelScheduler(Scheduler):
-    """Schedules kernels breadth first; a fused instruction lives until the last kernel that computes it runs."""
+class KernelScheduler(Scheduler):
+    """Schedules kernels in the order that a target's compiler chooses, of a graph and the nodes fused in it.
 
-    def __init__(self, module: Module, fused: dict[Graph, set[Node]], state_sizes: dict[Graph, int]) -> None:
+    A fused instruction lives until the last kernel that computes it runs.
+    """
+
+    def __init__(
+        self, module: Module, fused: Mapping[Graph, set[Node]], order: Callable[[Graph, set[Node]], Sequence[Node]]
+    ) -> None:
         super().__init__(has_all_copies(module), as_written)
         self._fused = fused
-        self._state_sizes = state_sizes
+        self._order = order
 
     def schedule(self, graph: Graph) -> ComputationSchedule:
         """The schedule of a computation."""
         if graph not in self._schedules:
             fused = self._fused.get(graph, set())
-            order = schedule_breadth_first(graph, fused, self._state_sizes)
+            order = self._order(graph, fused)
             shared = {node: elementwise_operands(node, fused) for node in order if node not in fused}
             self._schedules[graph] = ComputationSchedule(order, last_consumers(order, fused), shared)
         return self._schedules[graph]
@@ -90,4 +98,5 @@ def simulate_buffers(module: Module, given: Donations | None = None, *, keeps_ba
     if is_expanded:
         merge_kernels(module, fused)
     insert_copies(module, fused)
-    return liveness(module, given=given, scheduler=_KernelScheduler(module, fused, state_sizes))
+    order = partial(schedule_breadth_first, state_sizes=state_sizes)
+    return liveness(module, given=given, scheduler=KernelScheduler(module, fused, order))

@@ -9,6 +9,7 @@ A conversion to f32 in the program reads the unrounded result. Fusion decides wh
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 from hloom.analysis import is_control_flow
@@ -60,12 +61,17 @@ Slices and collectives are not among them: an array is converted before it is sl
 Source: xla/hlo/transforms/simplifiers/float_normalization.cc, FloatNormalizationVisitor::DefaultAction."""
 
 
-def normalize_floats(graph: Graph) -> None:
-    """Convert operands before, and results after, what is computed in another type."""
+def is_computed_as_it_is(node: Apply) -> bool:
+    """Whether the CPU computes an instruction in the types that it has."""
+    return node.opcode in UNCHANGED or is_control_flow(node) or _is_selecting(node)
+
+
+def normalize_floats(graph: Graph, is_supported: Callable[[Apply], bool] = is_computed_as_it_is) -> None:
+    """Convert operands before, and results after, what a target does not compute in the types that it has."""
     nodes = list(graph.nodes)
     following: dict[Node, Node] = dict(pairwise(nodes))
     for node in nodes:
-        if not isinstance(node, Apply) or node.opcode in UNCHANGED or is_control_flow(node) or _is_selecting(node):
+        if not isinstance(node, Apply) or is_supported(node):
             continue
         inputs = [_converted(graph, operand, node) for operand in node.operands]
         if inputs != list(node.operands):

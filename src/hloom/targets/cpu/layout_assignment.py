@@ -8,7 +8,7 @@ Follows `CanonicalizeDot` (xla/hlo/transforms/expanders/dot_decomposer.cc), `Con
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from hloom.analysis import BROADCASTS, ELEMENTWISE
 from hloom.ir import Apply, Graph, Node, TensorType, TupleType, Type
@@ -31,8 +31,18 @@ def clear_layouts(graph: Graph) -> None:
             graph.set_type(node, node.type.with_layout(None))
 
 
-def assign_layouts(graph: Graph) -> None:
-    """Add the copies to a graph, as transposes, reshapes and copies."""
+def features_last(convolution: Apply) -> Sequence[str]:
+    """The labels of a convolution's operands and result as the CPU takes them, with features in the last dimension."""
+    labels = convolution.attributes.get("dim_labels")
+    spatial = "" if labels is None else "".join(sorted(label for label in labels.output if label.isdigit()))
+    return f"b{spatial}f", f"{spatial}io", f"b{spatial}f"
+
+
+def assign_layouts(graph: Graph, convolution_layout: Callable[[Apply], Sequence[str]] = features_last) -> None:
+    """Add the copies to a graph, as transposes, reshapes and copies.
+
+    `convolution_layout` yields the labels of a convolution's operands and result in the order that the target takes.
+    """
     known: Known = {}
     nodes = list(graph.nodes)
     for node, following in zip(nodes, [*nodes[1:], None], strict=True):
@@ -46,7 +56,7 @@ def assign_layouts(graph: Graph) -> None:
         if node.opcode == "dot":
             _canonicalize_dot(graph, node, known, following)
         elif node.opcode == "convolution":
-            _canonicalize_convolution(graph, node, known, following)
+            _canonicalize_convolution(graph, node, convolution_layout(node), known, following)
         elif node.opcode in ("all-gather", "all-to-all") and len(node.operands) == 1:
             _copy_around_collective(graph, node, following)
 
@@ -240,8 +250,10 @@ def _is_canonical(dot: Apply, operand_index: int) -> bool:
     return len(contracting) == 1 and len(own) <= 1 and list(batch) == list(range(len(batch)))
 
 
-def _canonicalize_convolution(graph: Graph, node: Apply, known: Known, following: Node | None) -> None:
-    """Give a convolution its features in the last dimension.
+def _canonicalize_convolution(
+    graph: Graph, node: Apply, wanted: Sequence[str], known: Known, following: Node | None
+) -> None:
+    """Give a convolution its dimensions in the wanted order.
 
     convolution(x, k), dim_labels=f01b_i01o->01bf
       ->
@@ -250,13 +262,12 @@ def _canonicalize_convolution(graph: Graph, node: Apply, known: Known, following
     labels, node_type = node.attributes.get("dim_labels"), node.type
     if labels is None or not isinstance(node_type, TensorType):
         return
-    spatial = "".join(sorted(label for label in labels.output if label.isdigit()))
-    sides = zip(node.operands, (labels.lhs, labels.rhs), (f"b{spatial}f", f"{spatial}io"), strict=True)
+    sides = zip(node.operands, (labels.lhs, labels.rhs), wanted[:2], strict=True)
     inputs = [
         _transposed(graph, operand, [have.index(label) for label in want], node, known) for operand, have, want in sides
     ]
     graph.set_operands(node, inputs)
-    order = [labels.output.index(label) for label in f"b{spatial}f"]
+    order = [labels.output.index(label) for label in wanted[2]]
     if order == sorted(order):
         return
     transpose = graph.add_apply(OPS["transpose"], (node,), node_type, {"dimensions": _inverse(order)}, before=following)
