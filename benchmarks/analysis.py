@@ -12,7 +12,7 @@ from benchmarks.programs import Plan, Program, called, training_step, unrolled
 from hloom.analysis import cost, roofline, timeline
 from hloom.formats.hlo import parse
 from hloom.ir import Apply, Module, infer_type
-from hloom.targets.cpu import memory
+from hloom.targets.memory import memory
 
 SECOND = AtMost(1)
 LINEAR = AtMost(2)

@@ -11,7 +11,7 @@ from benchmarks.programs import Plan, training_step
 from hloom.formats.hlo import parse
 from hloom.inspection.why_oom import OomReport, why_oom
 from hloom.ir import Module
-from hloom.targets.cpu import memory
+from hloom.targets.memory import memory
 
 LIMIT, QUICK_LIMIT = 60, 30
 """Seconds of processor time for all that is tried on a step, and for the tables of the large one."""

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 import hloom
-from hloom.targets.cpu import memory
+from hloom.targets.memory import memory
 from tests.analysis.memory_corpus import Compiled, compiled, every_name
 from tests.analysis.package_corpus import HELD_OUT, PACKAGES, missing, programs_of
 

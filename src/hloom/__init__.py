@@ -109,7 +109,7 @@ if TYPE_CHECKING:
     from hloom.runtime import from_stablehlo as from_stablehlo
     from hloom.runtime import run as run
     from hloom.targets.compiler import CompiledProgram as CompiledProgram
-    from hloom.targets.cpu import memory as memory
+    from hloom.targets.memory import memory as memory
     from hloom.text import HloomError as HloomError
     from hloom.text import HloomWarning as HloomWarning
     from hloom.text import ParseError as ParseError
@@ -187,7 +187,7 @@ _PUBLIC_NAMES: dict[str, tuple[str, ...]] = {
     "inspection.profile": ("PassTimeline", "pass_timeline"),
     "inspection.viz": ("draw", "to_dot", "to_graphml", "to_json"),
     "targets.compiler": ("CompiledProgram",),
-    "targets.cpu": ("memory",),
+    "targets.memory": ("memory",),
 }
 """The public names of each package, or file of `api`, that `hloom` offers as its own."""
 _OTHER_NAMES = {"to_text": "print"}

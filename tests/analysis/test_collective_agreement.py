@@ -12,7 +12,7 @@ from hloom.distribute.planner.partitioned import read_partitioned
 from hloom.formats.hlo import parse
 from hloom.ir import Apply
 from hloom.sharding import Mesh
-from hloom.targets.cpu import memory
+from hloom.targets.memory import memory
 
 TRIPS = 6
 TEXT = """

@@ -27,7 +27,7 @@ from hloom.ir import (
 from hloom.ops import OPS
 from hloom.passes import canonicalize
 from hloom.sharding import Mesh
-from hloom.targets.cpu import memory
+from hloom.targets.memory import memory
 
 LOOP = """
 HloModule loop

@@ -8,7 +8,7 @@ Covers `alias_info.py`, `buffers.py`, `heap_simulator.py`, `dataflow.py`.
 import pytest
 
 import hloom
-from hloom.targets.cpu import memory
+from hloom.targets.memory import memory
 
 K = 1024
 POINTER = 8

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import hloom
 from hloom.cli import main
-from hloom.targets.cpu import memory
+from hloom.targets.memory import memory
 from hloom.testing import assert_peak_memory
 from tests.helpers.work import calls, growth
 

@@ -8,7 +8,7 @@ import statistics
 import pytest
 
 import hloom
-from hloom.targets.cpu import memory
+from hloom.targets.memory import memory
 from tests.analysis.memory_corpus import QUICK, compiled, every_name
 
 MEGABYTE = 1_000_000

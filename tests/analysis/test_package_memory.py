@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import hloom
-from hloom.targets.cpu import memory
+from hloom.targets.memory import memory
 from tests.analysis.memory_corpus import Compiled
 from tests.analysis.package_corpus import PACKAGES, missing, programs_of
 

@@ -6,7 +6,7 @@ import hloom
 from hloom.analysis import size_note
 from hloom.formats.hlo import parse
 from hloom.inspection.why_oom import why_oom
-from hloom.targets.cpu import memory
+from hloom.targets.memory import memory
 
 STATIC, UNBOUNDED, BOUNDED = (
     parse(f"""

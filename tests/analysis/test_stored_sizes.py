@@ -10,7 +10,7 @@ import pytest
 import hloom
 from hloom.analysis import liveness, stored_bytes
 from hloom.inspection.why_oom import why_oom
-from hloom.targets.cpu import memory
+from hloom.targets.memory import memory
 
 SCHEDULED = "HloModule m, is_scheduled=true\n"
 OFFLOADED = f"""{SCHEDULED}

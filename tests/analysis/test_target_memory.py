@@ -72,6 +72,20 @@ def test_scalars_and_tables_of_a_tpu_take_whole_words():
     assert stored_bytes(next(pair.type.leaves()), model=memory_model(module)) == 512
 
 
+def test_a_number_that_a_kernel_makes_of_an_array_is_in_hbm():
+    text = """HloModule m, is_scheduled=true
+add { a = pred[] parameter(0)
+  b = pred[] parameter(1)
+  ROOT c = pred[] or(a, b) }
+ENTRY e { x = pred[512]{0:T(512)} parameter(0)
+  no = pred[] constant(false)
+  r = pred[]{:T(512)} reduce(x, no), dimensions={0}, to_apply=add
+  ROOT n = pred[512]{0:T(512)S(1)} broadcast(r), dimensions={} }"""
+    of_array = hloom.memory(hloom.parse(text), target="v5e")
+    of_number = hloom.memory(hloom.parse(text.replace("reduce(x, no), dimensions={0}, to_apply=add", "not(no)")))
+    assert of_array.temporaries > 0 == of_number.temporaries
+
+
 def test_each_memory_of_a_tpu_has_a_report():
     report = hloom.memory(program("branches.v5e"))
     assert report.temporaries == 0 < report.heap

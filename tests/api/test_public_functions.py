@@ -21,7 +21,10 @@ from hloom.sharding import Mesh, as_mesh
 
 MODULES = ("module", "program", "source", "before", "after", "left", "right", "target")
 """What parameters are called that take a module."""
-NO_MODULES = {"difference.carried", "pass_timeline.module", "load.module", "compare.left", "compare.right", "compile.target"}
+NO_MODULES = {
+    "difference.carried", "pass_timeline.module", "load.module", "compare.left", "compare.right", "compile.target",
+    "memory.target",
+}  # fmt: skip
 """Parameters so called that take something else: the name of a module, arrays."""
 OF_FUNCTIONS = {"hessian", "jacobian"}
 """What takes functions, and refuses modules with a hint."""

@@ -30,7 +30,7 @@ from hloom.cli.quantities import MOST_DIGITS
 from hloom.cli.tables import add_rest, new_table, write_report_beside
 from hloom.distribute.fit import CAUSES, Combination, FitResult, fit
 from hloom.formats.hlo import check_new_folder
-from hloom.targets.cpu import COMPILED
+from hloom.targets.memory import COMPILED
 from hloom.text import byte_text, percent_text, time_text
 
 SHOWN = 8

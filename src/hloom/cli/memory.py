@@ -30,7 +30,7 @@ from hloom.cli.quantities import SpaceBudgets
 from hloom.cli.tables import add_rest, cut, new_table, shown_width, write_tables
 from hloom.cli.target import ForTarget, for_target
 from hloom.formats.hlo import write_whole
-from hloom.targets.cpu import SCHEDULES, memory
+from hloom.targets.memory import SCHEDULES, memory
 from hloom.text import Bytes, byte_text, percent_text
 
 MOST_LINES = 15
@@ -71,7 +71,7 @@ class MemoryRecord(NamedTuple):
 @choice_option(
     "--schedule",
     choices=SCHEDULES,
-    help="Instruction order: as XLA's CPU compiler would schedule, hloom's list scheduler, or as in the text.",
+    help="Instruction order: as XLA's CPU or GPU compiler would schedule, hloom's list scheduler, or as in the text.",
 )
 @top_option(MOST_LINES)
 @json_option("Write JSON: sizes, buffers live at the peak, and the timeline.")
@@ -91,8 +91,8 @@ def command(
 
     Peak = arguments + outputs - aliased + temporaries. A scheduled module (after optimisation) is analysed in its own
     order, with the memories, tiles and aliasing rules of the TPU or GPU that it was compiled for. Any other is analysed
-    in the order that a model of XLA's CPU compiler would choose, so its peak is an estimate. If an .hlo.pb contains
-    XLA's own buffer assignment, that is shown alongside.
+    in the order that a model of XLA's CPU compiler would choose, or of its GPU compiler if it is for a GPU, so its peak
+    is an estimate. If an .hlo.pb contains XLA's own buffer assignment, that is shown alongside.
 
     \b
     Examples:

@@ -15,19 +15,15 @@ from typing import Any
 
 from rich.console import RenderableType
 
+from hloom.analysis import TARGET
 from hloom.cli.input import progress
 from hloom.ir import Module
-from hloom.targets.compiler import CompiledProgram, MissingCompiler, compile_module, devices_of, parse_target
+from hloom.targets.compiler import DEVICES, CompiledProgram, MissingCompiler, compile_module, devices_of, parse_target
 from hloom.text import Record, byte_text, readable
 
 MODEL = "by hloom's model"
 LEAST_SHOWN = 64 << 10
 """Bytes below which the temporaries of a memory space beside the main one are not mentioned: flags and scalars."""
-DEVICES = {
-    "v4": "tpu-v4", "v5e": "tpu-v5e", "v5p": "tpu-v5p", "v6e": "tpu-v6e",
-    "a100": "a100-80", "h100": "h100", "h200": "h200", "b200": "b200", "cpu": "cpu",
-}  # fmt: skip
-"""The device of `hloom roofline --list` that has a target's rates; v2, v3 and v7x have none."""
 
 
 @cache
@@ -52,13 +48,12 @@ class ForTarget(Record):
     @property
     def device(self) -> str | None:
         """The name of the device with the target's rates, if there is one."""
-        chip = self.target.partition(":")[0]
-        return DEVICES.get(chip) or DEVICES.get(chip.partition("x")[0])
+        return DEVICES.get(parse_target(self.target).chip) if self.target else None
 
     @property
     def model_error(self) -> str:
         """How far the model's peaks of memory are from those of this target's compiler, as it was measured."""
-        chip = self.target.partition(":")[0].partition("x")[0]
+        chip = parse_target(self.target).chip
         row = model_errors().get(chip)
         if row is None:
             return f" (its error for {chip} is not measured)"
@@ -88,6 +83,7 @@ def for_target(module: Module, target: str | None) -> ForTarget:
         with progress(f"compiling for {wanted.name}"):
             compiled = compile_module(module, wanted)
     except MissingCompiler as missing:
+        module.attachments[TARGET] = wanted.name
         return ForTarget(module, wanted.name, problem=f"{missing.message} (`hloom doctor` says how to get it)")
     return ForTarget(compiled.module, wanted.name, compiled)
 

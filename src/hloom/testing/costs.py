@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from hloom.analysis import Cost, CostReport, LiveBuffer, NodeCost, cost, source_of
 from hloom.ir import Module, Node, Trait
 from hloom.ops import collective, with_trait
-from hloom.targets.cpu import memory
+from hloom.targets.memory import memory
 from hloom.text import parse_bytes
 
 SHOWN = 5

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hloom.analysis import NO_SCOPE, Device, Roofline, Table, cost, scopes, source_of, varieties
 from hloom.ir import Module, Node
-from hloom.targets.cpu import memory
+from hloom.targets.memory import memory
 from hloom.text import HloomError, Record
 
 BY = ("scope", "opcode", "computation", "source")

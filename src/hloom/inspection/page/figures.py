@@ -20,7 +20,7 @@ from hloom.analysis import (
 from hloom.inspection.page.numerics import ValueStatistics
 from hloom.inspection.profile import Measurement
 from hloom.ir import Graph, Module, Node
-from hloom.targets.cpu import memory
+from hloom.targets.memory import memory
 from hloom.text import HloomError
 
 SECTIONS = ("flops", "bytes", "seconds", "peak_bytes", "comm_bytes")

@@ -28,7 +28,7 @@ from hloom.analysis import (
 from hloom.formats.hlo import print_node
 from hloom.ir import Apply, Constant, Graph, Module, Node, TensorType, without_layout
 from hloom.ops import collective
-from hloom.targets.cpu import memory
+from hloom.targets.memory import memory
 
 
 class FieldKind(Enum):

@@ -21,7 +21,7 @@ from hloom.formats.hlo import DumpedModule, dump_modules, load
 from hloom.inspection.why_oom.module_report import module_report
 from hloom.inspection.why_oom.report import OomReport
 from hloom.ir import Module
-from hloom.targets.cpu import memory as memory_of
+from hloom.targets.memory import memory as memory_of
 from hloom.text import HloomError, parse_capacity, read_limited
 
 BEFORE, AFTER = "before_optimizations", "after_optimizations"

@@ -12,7 +12,7 @@ from hloom.inspection.why_oom.held_buffers import HeldBuffer, held_buffers
 from hloom.inspection.why_oom.remedies import DEVICES, MOST_TRIED, try_remedies
 from hloom.inspection.why_oom.report import OomReport, ordered
 from hloom.ir import Module
-from hloom.targets.cpu import memory as memory_of
+from hloom.targets.memory import memory as memory_of
 from hloom.text import HloomError
 
 NO_PROGRAM = "the text holds no program, so nothing was tried: give the module, or the directory that XLA dumped into"

@@ -23,7 +23,7 @@ from hloom.distribute.remat import rematerialize
 from hloom.inspection.why_oom.half_precision import in_half_precision
 from hloom.ir import Module
 from hloom.sharding import Mesh
-from hloom.targets.cpu import memory
+from hloom.targets.memory import memory
 from hloom.text import Bytes, HloomError
 
 SHARES = (0.75, 0.5, 0.3)

@@ -24,6 +24,7 @@ from hloom.targets.compiler.environment import Environment as Environment
 from hloom.targets.compiler.environment import MissingCompiler as MissingCompiler
 from hloom.targets.compiler.environment import find_environment as find_environment
 from hloom.targets.compiler.program import devices_of as devices_of
+from hloom.targets.compiler.target import DEVICES as DEVICES
 from hloom.targets.compiler.target import GPUS as GPUS
 from hloom.targets.compiler.target import TPUS as TPUS
 from hloom.targets.compiler.target import Target as Target

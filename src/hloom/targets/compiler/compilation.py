@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from hloom.analysis import TARGET
 from hloom.formats.hlo import parse
 from hloom.ir import Module, ModuleLike, as_module
 from hloom.targets.compiler.assignment_text import spaces_in
@@ -319,6 +320,7 @@ def _compiled(
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
         raise CompilerError(f"{subject} gave an answer that cannot be read: {readable(repr(problem))[:200]}") from None
     module = _module(text, subject)
+    module.attachments[TARGET] = target.name
     return CompiledProgram(
         target=target,
         name=program.name,

@@ -61,6 +61,11 @@ TPUS = {
 }
 GPUS = {"a100": "a100_sxm_80", "h100": "h100_sxm", "h200": "h200", "b200": "b200"}
 """The GPUs by name, with the file of each in gpu_specs."""
+DEVICES = {
+    "v4": "tpu-v4", "v5e": "tpu-v5e", "v5p": "tpu-v5p", "v6e": "tpu-v6e",
+    "a100": "a100-80", "h100": "h100", "h200": "h200", "b200": "b200", "cpu": "cpu",
+}  # fmt: skip
+"""The device of `hloom roofline --list` that has a chip's rates; v2, v3 and v7x have none."""
 EXAMPLES = "v5e:2x2, v5p:2x2x2, h100x8, a100, cpu"
 
 

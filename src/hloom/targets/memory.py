@@ -4,29 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from hloom.analysis import (
+    GPU,
     MALFORMED,
+    TARGET,
+    Device,
     Donations,
     Liveness,
     MemoryReport,
+    device,
     liveness,
     liveness_by_space,
     memory_model,
     memory_report,
+    model_of_target,
 )
 from hloom.analysis import SCHEDULES as ORDERS
 from hloom.ir import Module, ModuleLike, Node, TensorType, Trait, as_module, verify
 from hloom.ops import with_trait
 from hloom.passes import SIMPLIFY_BEFORE_DOTS, apply_in_place
-from hloom.targets.cpu.buffer_simulation import simulate_buffers
+from hloom.targets.compiler import DEVICES, GPUS, parse_target
+from hloom.targets.cpu import simulate_buffers
+from hloom.targets.gpu import simulate_buffers as simulate_gpu_buffers
 from hloom.text import HloomError
 
 OWN = "own"
 """The schedule of a module that XLA has scheduled."""
 COMPILED = "cpu"
 """The schedule of a module as XLA's CPU compiler would compile it."""
-SCHEDULES = (COMPILED, *ORDERS)
+FOR_GPU = "gpu"
+"""The schedule of a module as XLA's GPU compiler would compile it."""
+SCHEDULES = (COMPILED, FOR_GPU, *ORDERS)
+DEFAULT_GPU = "h100"
+"""The GPU of a module that is for one and does not say which."""
 SAME_VALUE = with_trait(Trait.KEEPS_ORDER) | {"convert", "copy", "get-tuple-element", "transpose"}
 """Steps of the compiler's own that hold the value of their operand."""
 UNKNOWN_OF_TPU = (
@@ -37,22 +49,33 @@ MOST_COMPILED = 200_000
 """Modules of more instructions get the list schedule unless asked for: to compile them takes minutes."""
 
 
-def memory(module: ModuleLike, *, schedule: str | None = None) -> MemoryReport:
+def memory(module: ModuleLike, *, schedule: str | None = None, target: str | None = None) -> MemoryReport:
     """Work out how much memory a run of a module takes.
 
     A scheduled module (`is_scheduled=true`) runs in its own order, and the report is nearly XLA's own figure. Any other
-    is compiled by a model of XLA's CPU compiler, "cpu" (docs/accuracy.md says how nearly); or its instructions
-    run in the order asked for, "list" or "text", which says less of XLA and is quicker. A fragment, which lacks what it
-    refers to, and a module of more than MOST_COMPILED instructions, run in the order "list". The report says which it
-    was.
-    Raises ValueError for another name, and HloomError for a malformed module.
+    is compiled by a model of XLA's CPU compiler, "cpu", or of its GPU compiler, "gpu" (docs/accuracy.md says how
+    nearly); or its instructions run in the order asked for, "list" or "text", which says less of XLA and is quicker. A
+    fragment, which lacks what it refers to, and a module of more than MOST_COMPILED instructions, run in the order
+    "list". The report says which it was.
+
+    `target` is what the module is for, as `hloom compile` names it: "h100x8", "v6e:2x2", "cpu". Without it, the module
+    is for what it was compiled for, or what its text says.
+    Raises ValueError for another name of a schedule, and HloomError for another target or a malformed module.
     """
     module = as_module(module)
+    if target is not None:
+        module = module.clone()
+        module.attachments[TARGET] = parse_target(target).name
     if schedule is not None and schedule not in SCHEDULES:
         raise ValueError(f"no schedule is called '{schedule}': they are {', '.join(SCHEDULES)}")
     try:
-        if schedule == COMPILED or (schedule is None and _is_compiled(module)):
-            return replace(_compiled_report(module), note=_unknown(module))
+        is_for_gpu = memory_model(module) is GPU
+        chosen = schedule or ((FOR_GPU if is_for_gpu else COMPILED) if _is_compiled(module) else None)
+        if chosen == FOR_GPU:
+            return _compiled_report(module, chosen, partial(simulate_gpu_buffers, device=_gpu(module)))
+        if chosen == COMPILED:
+            report = _compiled_report(module, chosen, partial(simulate_buffers, keeps_barriers=False))
+            return replace(report, note=_unknown(module))
         name = schedule or (OWN if module.is_scheduled else "list")
         live, *others = liveness_by_space(module, schedule).values()
         report = memory_report(module, name, live, lambda given: liveness(module, schedule, given), elsewhere=others)
@@ -64,7 +87,9 @@ def memory(module: ModuleLike, *, schedule: str | None = None) -> MemoryReport:
 
 def _unknown(module: Module) -> str:
     """What the memory of a module before optimisation cannot tell of its target."""
-    return UNKNOWN_OF_TPU if memory_model(module).is_tpu else ""
+    target = module.attachments.get(TARGET)
+    models = [memory_model(module), *([] if target is None else [model_of_target(target)])]
+    return UNKNOWN_OF_TPU if any(model.is_tpu for model in models) else ""
 
 
 def _is_compiled(module: Module) -> bool:
@@ -73,7 +98,13 @@ def _is_compiled(module: Module) -> bool:
     return module.node_count <= MOST_COMPILED
 
 
-def _compiled_report(module: Module) -> MemoryReport:
+def _gpu(module: Module) -> Device:
+    """The GPU that a module is for."""
+    chip = parse_target(module.attachments.get(TARGET) or DEFAULT_GPU).chip
+    return device(DEVICES[chip if chip in GPUS else DEFAULT_GPU])
+
+
+def _compiled_report(module: Module, schedule: str, simulate: Callable[..., Liveness]) -> MemoryReport:
     program = module.clone()
     origins = _Origins(module, program)
     apply_in_place(program, ["inline", SIMPLIFY_BEFORE_DOTS])
@@ -83,10 +114,10 @@ def _compiled_report(module: Module) -> MemoryReport:
         pairs = [pair for graph, copy in zip(program.graphs, model.graphs, strict=True)
                  for pair in zip(copy.nodes, graph.nodes, strict=True)]  # fmt: skip
         copies = dict(pairs)
-        return simulate_buffers(model, given, keeps_barriers=False), lambda node: origins.of(node, copies)
+        return simulate(model, given=given), lambda node: origins.of(node, copies)
 
     live, origin = compiled()
-    return memory_report(module, COMPILED, live, lambda given: compiled(given)[0], origin)
+    return memory_report(module, schedule, live, lambda given: compiled(given)[0], origin)
 
 
 class _Origins:
