@@ -19,7 +19,7 @@ PARTS = {
     "ir": "Modules, graphs, types",
     "ops": "Modules, graphs, types",
     "analysis": "Cost, time, memory",
-    "targets.cpu": "Cost, time, memory",
+    "targets.memory": "Cost, time, memory",
     "inspection.viz": "Draw",
     "inspection.page": "Draw",
     "rewrite": "Rules and passes",
