@@ -2,16 +2,18 @@
 
     python scripts/calibrate_gpus.py [DEVICE ...]
 
-The measured times are in tests/analysis/gpu_times. Rates are fitted to two thirds of the rows; the table at the end is
-of the other third, by the rates that devices.toml has now. Each fit starts at several points and takes up to a minute.
+The measured times are in tests/analysis/gpu_times. Rates are fitted to all rows. For the table at the end, each fifth
+of the rows is estimated by rates that were fitted to the other four. That takes some minutes for a device.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import MISSING, fields
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +24,7 @@ from hloom.analysis import Device, device
 from hloom.analysis.collective_cost import halves
 from hloom.analysis.collective_rates import CollectiveRates, PairRates, PeerRates, RingRates
 from hloom.analysis.matmul_time import MatmulRates, matmul_seconds
-from tests.analysis.gpu_times import DEVICES, CollectiveRow, MatmulRow, accuracy, collectives, matmuls
+from tests.analysis.gpu_times import DEVICES, FOLDS, CollectiveRow, MatmulRow, accuracy, collectives, fold, matmuls
 
 MATMULS = {"bf16": 2, "f32": 4, "f8": 1}
 """Bytes of an operand's element by type."""
@@ -31,13 +33,18 @@ ARRANGED = {("h100", "f8")}
 BATCHED = {("h100", "f32")}
 """Products that run in other kernels if they have batch dimensions; for the others that made no difference."""
 FASTER = {("h100", "f8"): 2.0}
-"""By how much rates may exceed the data sheet's peak: the times of these rows do, and the reason is not known."""
+"""By how much rates may exceed the data sheet's peak: XLA's table has the median time of a kernel
+(xla/tools/matmul_perf_table_gen.cc), and where a product runs two, one of which transposes, that is their mean."""
 HOST_SIZE = {"gb200": 4, "b300": 4}
-"""Devices in a host where NVLink joins more; all-to-alls within a host take another way."""
-TOGETHER = ("gb200", "b300")
-"""Devices whose all-to-alls are fitted together: both have NVLink 5, and one's rows are few for so many figures."""
+"""Devices in a host where NVLink joins more: all-to-alls within a host take another way. Those of these devices are
+fitted together, because both have NVLink 5, and one's rows are few for so many figures."""
+OWN_SHARE, PIPELINING, OVERLAP = 0.5, 0.7, 0.5
+"""Figures of collectives in a host of eight, whose rows are few. Fitting them did no better on rows left out."""
 EAGER_BYTES = float(1 << 19)
 """NCCL sends up to 16 KiB on a channel eagerly (src/enqueue.cc, NCCL_P2P_LL_THRESHOLD); times jump at 32 of them."""
+PART_BYTES = float(1 << 24)
+"""The longest part that NCCL sends on a channel before it takes twice as many (src/enqueue.cc, addP2pToPlan): 32 chunks
+of 512 KiB. It starts with as many of 32 channels as there are for each device: four of eight devices, one of 64."""
 ROUNDS = 8
 STEPS = 800
 TOLERANCE = 0.2
@@ -48,105 +55,157 @@ WIDEST_WRITES = 4.0
 """The greatest multiple of the memory's bandwidth at which results may be written, where no row tells."""
 
 Loss = Callable[[np.ndarray], float]
+Made = Callable[..., Any]
+"""What makes rates of some figures."""
+Seconds = Callable[[Any, Sequence[Any]], np.ndarray]
+"""What estimates rows by rates."""
+Fitted = tuple[Any, Callable[[Sequence[Any]], np.ndarray]]
+"""Rates, and what estimates rows by them."""
+Fit = Callable[[Sequence[Any]], Fitted]
+Law = Callable[[float, float], tuple[list[list[float]], Made]]
+"""Of the shortest time and the highest throughput: figures to start from, and what makes rates of them."""
 
 
 def main(names: Sequence[str]) -> None:
-    """Print the rates of the devices of these names, or of all, and the accuracy of those in devices.toml."""
+    """Print the rates of the devices of these names, or of all, and how well such rates do on rows left out."""
+    rows: list[MatmulRow | CollectiveRow] = []
+    seconds: list[float] = []
     for name in names or DEVICES.values():
-        known = device(name)
         print(f"\n# {name}")
-        rows = [row for row in matmuls()[0] if row.device == name]
-        for element_type, width in MATMULS.items():
-            own = [row for row in rows if row.operand == element_type]
-            if own:
-                key = "f32_fast" if element_type == "f32" else element_type
-                print(f"[{name}.matmul.{key}]\n{_lines(_fit_matmul(own, known, element_type, width))}\n")
-        measured = [row for row in collectives()[0] if not row.is_coarse]
-        for opcode in sorted({row.opcode for row in measured}):
-            alike = TOGETHER if opcode == "all-to-all" and name in TOGETHER else (name,)
-            own = [row for row in measured if row.opcode == opcode and row.device in alike]
-            limit = HOST_SIZE.get(name)
-            parts = [own]
-            if opcode == "all-to-all" and limit:
-                parts = [[row for row in own if (row.size > limit) == is_far] for is_far in (False, True)]
-            for part in parts:
-                rates = _fit_collective(part, opcode, is_far=part is not parts[0], is_wide=limit is not None)
-                print(f"{opcode} = {{ {_lines(rates).replace(chr(10), ', ')} }}")
+        for key, fit, own in _fits(name):
+            print(f"{key} = {{ {_figures(fit(own)[0])} }}", flush=True)
+            for number in range(FOLDS):
+                apart = [row for row in own if fold(row) == number and row.device == name]
+                rows += apart
+                seconds += fit([row for row in own if fold(row) != number])[1](apart).tolist() if apart else []
     print(
         f"\n{'device':7} {'operation':20} {'type':5} {'rows':>5} {'median':>7} {'in 20 %':>8} {'10 %':>6} {'90 %':>6}"
     )
-    for group, made in accuracy([*matmuls()[1], *collectives()[1]]).items():
+    for group, made in accuracy(rows, seconds).items():
         kind = f"{group[0]:7} {group[1]:20} {group[2]:5}"
         print(f"{kind} {made.rows:5} {made.median:7.3f} {made.within:8.0%} {made.low:6.2f} {made.high:6.2f}")
 
 
-def _fit_matmul(rows: Sequence[MatmulRow], known: Device, element_type: str, width: int) -> MatmulRates:
+def _fits(name: str) -> Iterator[tuple[str, Fit, list[Any]]]:
+    """Of each row of rates of a device: its name, what fits them, and the measured rows."""
+    for element_type in MATMULS:
+        products = [row for row in matmuls() if (row.device, row.operand) == (name, element_type)]
+        if products:
+            key = "f32_fast" if element_type == "f32" else element_type
+            yield key, partial(_fit_matmul, known=device(name), element_type=element_type), products
+    messages = [row for row in collectives() if row.device == name]
+    for opcode in sorted({row.opcode for row in messages}):
+        own = [row for row in messages if row.opcode == opcode]
+        if name not in HOST_SIZE:
+            law = _host_pairs if opcode == "collective-permute" else _host_rings
+            yield opcode, partial(_fit_collective, law=law), own
+        elif opcode != "all-to-all":
+            law = {"collective-permute": _domain_pairs, "all-reduce": _switched_rings}.get(opcode, _domain_rings)
+            yield opcode, partial(_fit_collective, law=law), own
+        else:
+            own = [row for row in collectives() if row.opcode == opcode and row.device in HOST_SIZE]
+            near = [row for row in own if row.size <= HOST_SIZE[name]]
+            yield f"{opcode} (in a host)", partial(_fit_collective, law=_domain_rings), near
+            yield opcode, partial(_fit_collective, law=_peers), [row for row in own if row not in near]
+
+
+def _fit_matmul(rows: Sequence[MatmulRow], *, known: Device, element_type: str) -> Fitted:
     """The rates of one element type that come nearest to some measured products."""
-    shapes = np.array([row.shape for row in rows], np.float64)
-    seconds = np.array([row.seconds for row in rows])
-    batch, m, n, k = shapes.T
-    reading = batch * (m + n) * k * width / known.memory_bandwidth
-    written = batch * m * n * (4 if element_type == "f32" else 2)
+    width = MATMULS[element_type]
     peak = known.matrix["f32_fast" if element_type == "f32" else element_type]
     start = [5e-6, 0.8 * peak, 4.5 * known.memory_bandwidth, 0.8e-6, 2e-6, 1.3 * known.memory_bandwidth]
     key = known.name, element_type
     start += [2e12] if key in ARRANGED else []
     start += [0.7 * start[2], start[3]] if key in BATCHED else []
 
-    def rates_at(point: np.ndarray) -> MatmulRates:
-        figures = [float(figure) for figure in np.exp(point)]
-        figures[1] = min(figures[1], FASTER.get(key, 1.0) * peak)
-        figures[5] = min(figures[5], WIDEST_WRITES * known.memory_bandwidth)
-        rest = figures[6:] if key in ARRANGED else [0.0, *figures[6:]]
-        return MatmulRates(*figures[:6], *rest)
+    def made(*figures: float) -> MatmulRates:
+        launch, rate, loading, tile, split, writing, *rest = figures
+        rate = min(rate, FASTER.get(key, 1.0) * peak)
+        writing = min(writing, WIDEST_WRITES * known.memory_bandwidth)
+        rest = rest if key in ARRANGED else [0.0, *rest]
+        return MatmulRates(launch, rate, loading, tile, split, writing, *rest)
 
-    def loss(point: np.ndarray) -> float:
-        rates = rates_at(point)
+    def seconds(rates: MatmulRates, some: Sequence[MatmulRow]) -> np.ndarray:
+        shapes, numbers = np.unique(np.array([row.shape for row in some], np.float64), axis=0, return_inverse=True)
+        batch, m, n, k = shapes.T
         computing = matmul_seconds(shapes, rates, known.multiprocessors, known.memory_bandwidth, width)
-        moving = reading + written / rates.write_bandwidth
-        return _loss((np.maximum(computing, moving) + rates.launch_seconds) / seconds)
+        written = batch * m * n * (4 if element_type == "f32" else 2)
+        moving = batch * (m + n) * k * width / known.memory_bandwidth + written / rates.write_bandwidth
+        return (np.maximum(computing, moving) + rates.launch_seconds)[numbers]
 
     shares = (1.2, 1.0, 0.7, 1.5, 2.0, 0.8, 1.0, 1.0, 0.5)
     slower = [figure * share for figure, share in zip(start, shares, strict=False)]
-    return rates_at(min((_fit(loss, point) for point in (start, slower)), key=loss))
+    return _nearest(made, seconds, (start, slower), rows)
 
 
-def _fit_collective(rows: Sequence[CollectiveRow], opcode: str, *, is_far: bool, is_wide: bool) -> CollectiveRates:
+def _fit_collective(rows: Sequence[CollectiveRow], *, law: Law) -> Fitted:
     """The rates of one opcode that come nearest to some measured collectives."""
-    longest = max(rows, key=lambda row: row.tensor_bytes / row.seconds)
-    bandwidth = longest.tensor_bytes / longest.seconds
-    launch = min(row.seconds for row in rows)
-    limit = [5e-5] if is_wide and opcode == "all-reduce" else []
-    rings = [
-        [launch * share, step, bandwidth * halves(opcode), 0.5, pipelining, *limit]
-        for share, step, pipelining in ((1, 1e-6, 0.8), (0.6, 2e-6, 1.0), (0.8, 1e-6, 0.4))
-    ]
-    starts: dict[type[CollectiveRates], list[list[float]]] = {RingRates: rings}
-    if opcode == "collective-permute":
-        channels = [(part * 2.0**20, rate) for part in (16, 64) for rate in (2e10, 7e10, 1.4e11)]
-        starts = {PairRates: [[launch, 1e10, 1.2 * bandwidth, *channel, 5e-6, 0.5] for channel in channels]}
-    elif is_far:
-        starts = {PeerRates: [[launch, 0.75e-6, 1.5e11, bandwidth, 0.5, 0.5, limit] for limit in (3e-4, 1e-3)]}
-    [(kind, points)] = starts.items()
+    fine = [row for row in rows if not row.is_coarse]
+    passes = halves(fine[0].opcode)
+    starts, made = law(min(row.seconds for row in fine), passes * max(row.tensor_bytes / row.seconds for row in fine))
 
-    def rates_at(point: np.ndarray) -> CollectiveRates:
-        figures = [float(figure) for figure in np.exp(point)]
-        if kind is PairRates:
-            launch, eager, whole, *channel, overlap = figures
-            whole = max(whole, bandwidth)
-            return PairRates(launch, EAGER_BYTES, eager, whole, *channel, overlap=min(round(overlap, 3), 1.0))
-        if kind is PeerRates:
-            launch, peer, *rest = figures
-            return PeerRates(launch, peer, EAGER_BYTES, *rest)
-        return RingRates(*figures)
+    def seconds(rates: CollectiveRates, some: Sequence[CollectiveRow]) -> np.ndarray:
+        sizes, sent = np.array([(row.size, row.tensor_bytes) for row in some], np.float64).T
+        estimated = np.zeros(len(some))
+        for size in np.unique(sizes):
+            estimated[sizes == size] = rates.time(int(size), passes).each(sent[sizes == size])
+        return estimated
+
+    return _nearest(made, seconds, starts, fine)
+
+
+def _host_rings(launch: float, bandwidth: float) -> tuple[list[list[float]], Made]:
+    """Rings in a host whose devices are all joined: the rows repeat too badly to tell more than three figures."""
+    starts = [[launch * share, bandwidth, wait] for share, wait in ((0.8, 1e-6), (0.5, 4e-6), (1.2, 2e-6))]
+    return starts, lambda launch, bandwidth, wait: RingRates(
+        launch, bandwidth, OWN_SHARE, PIPELINING, doubling_seconds=wait
+    )
+
+
+def _domain_rings(launch: float, bandwidth: float) -> tuple[list[list[float]], Made]:
+    """Rings within NVLink that joins hosts."""
+    guesses = ((1, 1e-6, 0.8), (0.6, 2e-6, 1.0), (0.8, 1e-6, 0.4))
+    starts = [[launch * share, bandwidth, 0.5, pipelining, step] for share, step, pipelining in guesses]
+    return starts, RingRates
+
+
+def _switched_rings(launch: float, bandwidth: float) -> tuple[list[list[float]], Made]:
+    """Rings within such a domain, or its switches where these take less time."""
+    starts, _ = _domain_rings(launch, bandwidth)
+    return [[*start, 5e-5] for start in starts], lambda *figures: RingRates(*figures[:-1], latency_limit=figures[-1])
+
+
+def _peers(launch: float, bandwidth: float) -> tuple[list[list[float]], Made]:
+    """All-to-alls between hosts."""
+    starts = [[launch, 0.75e-6, 1.5e11, bandwidth, 0.5, 0.5, limit] for limit in (3e-4, 1e-3)]
+    return starts, lambda launch, peer, *rest: PeerRates(launch, peer, EAGER_BYTES, *rest)
+
+
+def _host_pairs(launch: float, bandwidth: float) -> tuple[list[list[float]], Made]:
+    """One device of a host sends to one other: two figures fewer, because others did no better on rows left out."""
+    starts = [[launch, 1e10, 1.2 * bandwidth, rate] for rate in (4e10, 1.2e11)]
+    return starts, lambda launch, eager, whole, channel: PairRates(
+        launch, EAGER_BYTES, eager, whole, 4 * PART_BYTES, channel, handshake_seconds=launch, overlap=OVERLAP
+    )
+
+
+def _domain_pairs(launch: float, bandwidth: float) -> tuple[list[list[float]], Made]:
+    """One device sends to one other within NVLink that joins hosts."""
+    starts = [[launch, 1e10, 1.2 * bandwidth, rate, 5e-6, 0.5] for rate in (2e10, 7e10)]
+    return starts, lambda launch, eager, whole, channel, handshake, overlap: PairRates(
+        launch, EAGER_BYTES, eager, whole, PART_BYTES, channel, handshake, overlap=min(round(overlap, 3), 1.0)
+    )
+
+
+def _nearest(made: Made, seconds: Seconds, starts: Sequence[Sequence[float]], rows: Sequence[Any]) -> Fitted:
+    """The rates of the least loss on some rows, from several starts, and what estimates rows by them."""
+    measured = np.array([row.seconds for row in rows])
 
     def loss(point: np.ndarray) -> float:
-        rates = rates_at(point)
-        times = {size: rates.time(size, halves(opcode)) for size in {row.size for row in rows}}
-        return _loss(np.array([times[row.size].seconds(row.tensor_bytes) / row.seconds for row in rows]))
+        return _loss(seconds(made(*np.exp(point).tolist()), rows) / measured)
 
-    fitted = [_fit(loss, point) for point in points]
-    return rates_at(min(fitted, key=loss))
+    rates = made(*np.exp(min((_fit(loss, start) for start in starts), key=loss)).tolist())
+    return rates, partial(seconds, rates)
 
 
 def _loss(ratios: np.ndarray) -> float:
@@ -194,10 +253,12 @@ def _descend(loss: Loss, start: np.ndarray, edge: float, random: np.random.Gener
     return corners[np.argmin(values)]
 
 
-def _lines(rates: MatmulRates | CollectiveRates) -> str:
-    """Figures as lines of TOML, to four digits; those that do not apply are left out."""
-    figures = ((field.name, getattr(rates, field.name)) for field in fields(rates))
-    return "\n".join(f"{name} = {_number(figure)}" for name, figure in figures if figure or not _may_be_left(name))
+def _figures(rates: MatmulRates | CollectiveRates) -> str:
+    """Figures as an inline table of TOML, to four digits; those that do not apply are left out."""
+    figures = ((field, getattr(rates, field.name)) for field in fields(rates))
+    return ", ".join(
+        f"{field.name} = {_number(figure)}" for field, figure in figures if figure or field.default is MISSING
+    )
 
 
 def _number(figure: float) -> str:
@@ -206,12 +267,8 @@ def _number(figure: float) -> str:
     >>> _number(8.8042e14), _number(0.5)
     ('8.804e+14', '0.5')
     """
-    text = f"{figure:.0f}" if figure == EAGER_BYTES else f"{figure:.4g}"
+    text = f"{figure:.0f}" if figure in (EAGER_BYTES, PART_BYTES, 4 * PART_BYTES) else f"{figure:.4g}"
     return text if "e" in text or "." in text else f"{text}.0"
-
-
-def _may_be_left(name: str) -> bool:
-    return name in ("arrange_bandwidth", "batch_tile_bandwidth", "batch_tile_seconds", "latency_limit")
 
 
 if __name__ == "__main__":

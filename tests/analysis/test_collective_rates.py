@@ -5,36 +5,30 @@ Covers `analysis/collective_rates.py`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from hloom.analysis import collective_line, comm_factor, device
 from hloom.analysis.collective_rates import CollectiveLine, PairRates, PeerRates, RingRates, law
-from tests.analysis.gpu_times import accuracy, collectives
+from tests.analysis.gpu_times import accuracy, collectives, estimate
 
-HELD = accuracy(collectives()[1])
-SMALL_SAMPLES = ("h100", "b200")
-"""Devices of which 10 to 20 rows are held out for each opcode; short messages repeat within a factor of two or three."""
-RING = RingRates(1e-5, 1e-6, 4e11, 0.5, 1.0)
+ROWS = collectives()
+MADE = accuracy(ROWS, map(estimate, ROWS))
+FEWEST_WITHIN = {"h100": 0.65, "b200": 0.8}
+"""The share of rows within 20 % where it is below 90 %: short messages in a host of eight do not repeat."""
+RING = RingRates(1e-5, 4e11, 0.5, 1.0, step_seconds=1e-6)
 PEERS = PeerRates(1e-5, 1e-6, 1024, 1e9, 1e10, 0.5, 0.5, 1e-3)
 PAIR = PairRates(1e-5, 1024, 1e9, 1e11, 1e6, 1e10, 0.0, 1.0)
 
 
-@pytest.mark.parametrize("group", [group for group in HELD if group[0] not in SMALL_SAMPLES])
-def test_collectives_whose_times_were_held_out(group: tuple[str, str, str]):
-    """Of a third of the measured rows, which no rate was fitted to."""
-    made = HELD[group]
-    assert 0.95 <= made.median <= 1.05
-    assert made.within >= 0.8
-
-
-@pytest.mark.parametrize("name", SMALL_SAMPLES)
-def test_collectives_in_a_host_whose_times_were_held_out(name: str):
-    rows = [row for row in collectives()[1] if row.device == name]
-    ratios = np.concatenate([[made.median] * made.rows for group, made in HELD.items() if group[0] == name])
-    within = sum(made.within * made.rows for group, made in HELD.items() if group[0] == name)
-    assert 0.95 <= float(np.median(ratios)) <= 1.06
-    assert within / len(rows) >= 0.6
+@pytest.mark.parametrize("group", MADE)
+def test_measured_collectives(group: tuple[str, str, str]):
+    """How well such rates do on rows left out is in docs/time.md, by scripts/calibrate_gpus.py."""
+    made = MADE[group]
+    assert 0.97 <= made.median <= 1.03
+    assert made.within >= FEWEST_WITHIN.get(group[0], 0.9)
 
 
 def test_a_ring_takes_its_steps_and_its_bytes():
@@ -48,8 +42,14 @@ def test_a_ring_takes_its_steps_and_its_bytes():
 
 
 def test_the_latency_of_a_ring_may_have_a_limit():
-    limited = RingRates(1e-5, 1e-6, 4e11, 0.5, 1.0, 5e-5)
+    limited = replace(RING, latency_limit=5e-5)
     assert [limited.time(size, 2).latency for size in (2, 8, 64, 72)] == pytest.approx([12e-6, 24e-6, 5e-5, 5e-5])
+
+
+def test_the_last_of_more_devices_is_later():
+    """In a host whose devices are launched one by one, by as much for each doubling."""
+    host = RingRates(1e-5, 4e11, 0.5, 1.0, doubling_seconds=3e-6)
+    assert [host.time(size, 2).latency for size in (2, 4, 8)] == pytest.approx([13e-6, 16e-6, 19e-6])
 
 
 def test_short_parts_for_peers_are_sent_eagerly():
@@ -102,7 +102,7 @@ def test_groups_beyond_a_measured_link_are_priced_by_their_links():
     rates = h100.links[0].collectives
     assert rates
     line = collective_line("all-gather", range(16), h100)
-    launch = rates["all-gather"].launch_seconds
+    launch = rates["all-gather"].launch(16)
     assert (line.latency, line.byte_seconds) == pytest.approx((launch + 14 * 1.9e-6 + 4e-6, 1 / 400e9))
     pair = collective_line("send", (0, 8), h100)
     launch = rates["collective-permute"].launch_seconds

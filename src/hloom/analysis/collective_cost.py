@@ -192,7 +192,7 @@ def collective_line(opcode: str, members: Sequence[int], device: HasLinks, steps
             size = max(len(members), 2)
             return rates.time(size, halves(opcode)).scaled(1 / comm_factor(opcode, size))
     near = _measured_rates(opcode, links)
-    launch = near.launch_seconds if near is not None else 0.0
+    launch = near.launch(max(len(members), 1)) if near is not None else 0.0
     if opcode in PAIRWISE:
         return CollectiveLine(launch + spanned[-1].latency, 1 / spanned[-1].bandwidth)
     line = _ring_line(opcode, members, links, step_count(opcode, len(members)) if steps is None else steps)

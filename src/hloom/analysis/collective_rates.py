@@ -16,6 +16,7 @@ Three laws, each of a few figures for an opcode and a link:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import NamedTuple, Protocol
@@ -86,21 +87,30 @@ class ChunkedTime(NamedTuple):
 class RingRates:
     """Rates of all-gathers, reduce-scatters or all-reduces, and of all-to-alls within a host.
 
-    `launch_seconds` is the fixed time, `step_seconds` the latency of a step; `bandwidth` is in bytes per second that a
-    device sends; `own_share` is how much of a step's time a device takes to copy its own part. The latency grows no
-    further than `latency_limit` seconds, from which the switch reduces in the network; 0 if it grows without limit.
+    `launch_seconds` is the fixed time; `bandwidth` is in bytes per second that a device sends; `own_share` is how much
+    of a step's time a device takes to copy its own part.
+
+    Three are 0 where they do not apply. `step_seconds` is the latency of a step. `doubling_seconds` is what twice as
+    many devices wait longer for the last one: in a host of eight, each is launched by a thread of its own, and the last
+    of n random delays grows with log n. The latency grows no further than `latency_limit` seconds, from which the
+    switch reduces in the network.
     """
 
     launch_seconds: float
-    step_seconds: float
     bandwidth: float
     own_share: float
     pipelining: float
+    step_seconds: float = 0.0
+    doubling_seconds: float = 0.0
     latency_limit: float = 0.0
+
+    def launch(self, size: int) -> float:
+        """Seconds until the last of `size` devices starts."""
+        return self.launch_seconds + self.doubling_seconds * math.log2(size)
 
     def time(self, size: int, halves: int) -> ChunkedTime:
         """The time among `size` devices, by the bytes of the whole array; an all-reduce has two halves."""
-        latency = self.launch_seconds + self.step_seconds * (size - 1) * halves
+        latency = self.launch(size) + self.step_seconds * (size - 1) * halves
         latency = min(latency, self.latency_limit) if self.latency_limit else latency
         byte_seconds = halves * (size - 1 + self.own_share) / size / self.bandwidth
         return ChunkedTime(latency, byte_seconds, self.pipelining * (latency * byte_seconds) ** 0.5)
@@ -129,15 +139,13 @@ class PeerTime(NamedTuple):
         return self.chunked.byte_seconds
 
     def seconds(self, data: float) -> float:
-        if not data:
-            return 0.0
-        if data <= self.eager_bytes:
-            return max(self.shortest, self.launch + data * self.eager_byte_seconds)
-        narrow = min(data * self.byte_seconds * self.narrow_share, self.narrow_limit)
-        return self.chunked.seconds(data + narrow / self.byte_seconds)
+        return float(self.each(np.float64(data)))
 
     def each(self, data: np.ndarray) -> np.ndarray:
-        return np.vectorize(self.seconds, otypes=[np.float64])(data)
+        eager = np.maximum(self.shortest, self.launch + data * self.eager_byte_seconds)
+        narrow = np.minimum(data * self.byte_seconds * self.narrow_share, self.narrow_limit)
+        longer = self.chunked.each(data + narrow / self.byte_seconds)
+        return np.where(data > 0, np.where(data <= self.eager_bytes, eager, longer), 0.0)
 
     def scaled(self, factor: float) -> PeerTime:
         return self._replace(
@@ -160,18 +168,15 @@ class PairTime(NamedTuple):
     overlap: float
 
     def seconds(self, data: float) -> float:
-        if not data:
-            return 0.0
-        if data <= self.eager_bytes:
-            return self.latency + data * self.eager_byte_seconds
-        channels = 1
-        while channels * self.channel_bytes < data:
-            channels *= 2
-        channel, whole = data / channels * self.channel_byte_seconds, data * self.byte_seconds
-        return self.latency + self.handshake + max(channel, whole) + (1 - self.overlap) * min(channel, whole)
+        return float(self.each(np.float64(data)))
 
     def each(self, data: np.ndarray) -> np.ndarray:
-        return np.vectorize(self.seconds, otypes=[np.float64])(data)
+        channels = np.exp2(np.ceil(np.log2(np.maximum(data / self.channel_bytes, 1.0))))
+        channel, whole = data / channels * self.channel_byte_seconds, data * self.byte_seconds
+        sending = np.maximum(channel, whole) + (1 - self.overlap) * np.minimum(channel, whole)
+        longer = self.handshake + sending
+        eager = data * self.eager_byte_seconds
+        return np.where(data > 0, self.latency + np.where(data <= self.eager_bytes, eager, longer), 0.0)
 
     def scaled(self, factor: float) -> PairTime:
         return self._replace(
@@ -200,6 +205,9 @@ class PeerRates:
     own_share: float
     pipelining: float
     narrow_seconds: float
+
+    def launch(self, size: int) -> float:
+        return self.launch_seconds
 
     def time(self, size: int, halves: int) -> PeerTime:
         """The time among `size` devices, by the bytes of the whole array."""
@@ -232,6 +240,9 @@ class PairRates:
     channel_bandwidth: float
     handshake_seconds: float
     overlap: float
+
+    def launch(self, size: int) -> float:
+        return self.launch_seconds
 
     def time(self, size: int, halves: int) -> PairTime:
         """The time by the bytes that a device sends, the same among any number of devices."""

@@ -6,12 +6,11 @@ import csv
 import gzip
 import io
 import math
-import random
+import zlib
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,8 +21,10 @@ from hloom.ir import dtype
 FOLDER = Path(__file__).parent
 DEVICES = {"sm_90": "h100", "sm_100_B200": "b200", "sm_100_GB200": "gb200", "sm_103": "b300"}
 """The devices of `devices.toml` by the names in the files."""
-SEED = 20261128
-Row = TypeVar("Row")
+FOLDS = 5
+"""Into how many parts the rows are cut, to estimate each by rates that were fitted to the others."""
+Group = tuple[str, str, str]
+"""A device, an operation and its element type."""
 COARSE = 50e6
 """Bytes per second below which the files' times are coarse by more than 20 %."""
 
@@ -44,7 +45,7 @@ class MatmulRow:
         return "f8" if name.startswith("f8") else name
 
     @property
-    def group(self) -> tuple[str, str, str]:
+    def group(self) -> Group:
         """The device, the operation and its type."""
         return self.device, "matmul", self.operand
 
@@ -60,7 +61,7 @@ class CollectiveRow:
     seconds: float
 
     @property
-    def group(self) -> tuple[str, str, str]:
+    def group(self) -> Group:
         """The device, the operation and its type."""
         return self.device, self.opcode, "f32"
 
@@ -70,21 +71,18 @@ class CollectiveRow:
         return self.tensor_bytes / self.seconds < COARSE
 
 
-def matmuls() -> tuple[list[MatmulRow], list[MatmulRow]]:
-    """The rows of two thirds of the shapes, to fit rates to, and those of the third that is held out."""
-    table = _table("matmul")
-    keys = [(row["device"], _shape(row)) for row in table]
-    held = _drawn(sorted(set(keys)))
-    rows = [
-        MatmulRow(DEVICES[name], row["types"], shape, 2 * math.prod(shape) / float(row["flop_per_s"]))
-        for row, (name, shape) in zip(table, keys, strict=True)
+def matmuls() -> list[MatmulRow]:
+    """All measured products."""
+    return [
+        MatmulRow(DEVICES[row["device"]], row["types"], shape, 2 * math.prod(shape) / float(row["flop_per_s"]))
+        for row in _table("matmul")
+        for shape in [(int(row["batch"]), int(row["m"]), int(row["n"]), int(row["k"]))]
     ]
-    return _split(rows, [key in held for key in keys])
 
 
-def collectives() -> tuple[list[CollectiveRow], list[CollectiveRow]]:
-    """Two thirds of the rows, to fit rates to, and the third that is held out."""
-    rows = [
+def collectives() -> list[CollectiveRow]:
+    """All measured collectives."""
+    return [
         CollectiveRow(
             DEVICES[row["device"]],
             row["opcode"],
@@ -94,8 +92,13 @@ def collectives() -> tuple[list[CollectiveRow], list[CollectiveRow]]:
         )
         for row in _table("collectives")
     ]
-    held = _drawn(list(range(len(rows))))
-    return _split(rows, [number in held for number in range(len(rows))])
+
+
+def fold(row: MatmulRow | CollectiveRow) -> int:
+    """Which of FOLDS parts a row belongs to; those of one shape or one message are together."""
+    is_product = isinstance(row, MatmulRow)
+    key = (row.device, row.shape) if is_product else (row.device, row.opcode, row.size, row.tensor_bytes)
+    return zlib.crc32(repr(key).encode()) % FOLDS
 
 
 def estimate(row: MatmulRow | CollectiveRow) -> float:
@@ -125,11 +128,11 @@ class Accuracy:
     high: float
 
 
-def accuracy(rows: Iterable[MatmulRow | CollectiveRow]) -> dict[tuple[str, str, str], Accuracy]:
-    """How far the estimates are from the measurements, for each device, operation and type."""
-    ratios: dict[tuple[str, str, str], list[float]] = defaultdict(list)
-    for row in rows:
-        ratios[row.group].append(estimate(row) / row.seconds)
+def accuracy(rows: Sequence[MatmulRow | CollectiveRow], seconds: Iterable[float]) -> dict[Group, Accuracy]:
+    """How far estimates of these rows are from their times, for each device, operation and type."""
+    ratios: dict[Group, list[float]] = defaultdict(list)
+    for row, estimated in zip(rows, seconds, strict=True):
+        ratios[row.group].append(estimated / row.seconds)
     return {group: _accuracy(np.array(own)) for group, own in sorted(ratios.items())}
 
 
@@ -141,18 +144,3 @@ def _accuracy(ratios: np.ndarray) -> Accuracy:
 def _table(name: str) -> list[dict[str, str]]:
     text = gzip.decompress((FOLDER / f"{name}.csv.gz").read_bytes()).decode()
     return list(csv.DictReader(io.StringIO(text)))
-
-
-def _shape(row: dict[str, str]) -> tuple[int, int, int, int]:
-    return int(row["batch"]), int(row["m"]), int(row["n"]), int(row["k"])
-
-
-def _drawn(keys: list[Any]) -> set[Any]:
-    """A third of some keys, the same in every run."""
-    random.Random(SEED).shuffle(keys)
-    return set(keys[: len(keys) // 3])
-
-
-def _split(rows: list[Row], is_held: list[bool]) -> tuple[list[Row], list[Row]]:
-    pairs = list(zip(rows, is_held, strict=True))
-    return [row for row, held in pairs if not held], [row for row, held in pairs if held]
