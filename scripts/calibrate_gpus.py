@@ -9,6 +9,7 @@ of the rows is estimated by rates that were fitted to the other four. That takes
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, fields
 from functools import partial
@@ -45,6 +46,8 @@ EAGER_BYTES = float(1 << 19)
 PART_BYTES = float(1 << 24)
 """The longest part that NCCL sends on a channel before it takes twice as many (src/enqueue.cc, addP2pToPlan): 32 chunks
 of 512 KiB. It starts with as many of 32 channels as there are for each device: four of eight devices, one of 64."""
+SHORT = 1 << 18
+"""The most bytes of a message that takes next to no longer than one of a few bytes."""
 ROUNDS = 8
 STEPS = 800
 TOLERANCE = 0.2
@@ -78,12 +81,37 @@ def main(names: Sequence[str]) -> None:
                 apart = [row for row in own if fold(row) == number and row.device == name]
                 rows += apart
                 seconds += fit([row for row in own if fold(row) != number])[1](apart).tolist() if apart else []
+    for name in names or DEVICES.values():
+        print(f"\n{name}: {_repeated(name):.0%} of short messages are within 20 % of the median of their like")
     print(
         f"\n{'device':7} {'operation':20} {'type':5} {'rows':>5} {'median':>7} {'in 20 %':>8} {'10 %':>6} {'90 %':>6}"
     )
     for group, made in accuracy(rows, seconds).items():
         kind = f"{group[0]:7} {group[1]:20} {group[2]:5}"
         print(f"{kind} {made.rows:5} {made.median:7.3f} {made.within:8.0%} {made.low:6.2f} {made.high:6.2f}")
+
+
+def _repeated(name: str) -> float:
+    """The share of short messages whose time is near the median of the others of the same opcode and group size.
+
+    Their bytes take next to no time, so no law of opcode, group and bytes can do much better.
+    """
+    alike: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for row in collectives():
+        if (
+            row.device == name
+            and row.opcode != "collective-permute"
+            and row.tensor_bytes <= SHORT
+            and not row.is_coarse
+        ):
+            alike[row.opcode, row.size].append(row.seconds)
+    near = [
+        abs(np.median(np.delete(times, number)) / time - 1) <= TOLERANCE
+        for times in alike.values()
+        if len(times) > 1
+        for number, time in enumerate(times)
+    ]
+    return float(np.mean(near))
 
 
 def _fits(name: str) -> Iterator[tuple[str, Fit, list[Any]]]:

@@ -139,7 +139,7 @@ class PeerTime(NamedTuple):
         return self.chunked.byte_seconds
 
     def seconds(self, data: float) -> float:
-        return float(self.each(np.float64(data)))
+        return float(self.each(np.array(data)))
 
     def each(self, data: np.ndarray) -> np.ndarray:
         eager = np.maximum(self.shortest, self.launch + data * self.eager_byte_seconds)
@@ -168,7 +168,7 @@ class PairTime(NamedTuple):
     overlap: float
 
     def seconds(self, data: float) -> float:
-        return float(self.each(np.float64(data)))
+        return float(self.each(np.array(data)))
 
     def each(self, data: np.ndarray) -> np.ndarray:
         channels = np.exp2(np.ceil(np.log2(np.maximum(data / self.channel_bytes, 1.0))))
