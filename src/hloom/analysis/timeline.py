@@ -29,7 +29,7 @@ from hloom.analysis.roofline import Roofline, roofline
 from hloom.analysis.schedule import list_schedule
 from hloom.analysis.stored_sizes import memory_space
 from hloom.analysis.tpu_kernels import COLLECTIVE_DONE, async_collective, started_collective
-from hloom.ir import Apply, Graph, ModuleLike, Node, Runs, Trait, TupleType
+from hloom.ir import Apply, Graph, ModuleLike, Node, Runs, Trait, TupleType, paused_collection
 from hloom.text import Display, Displayed, DisplayTable, HloomError, Record, Seconds, time_text
 
 Row = TypeVar("Row")
@@ -467,6 +467,7 @@ class _Layout:
         return links[-1].technology if links else NETWORK
 
 
+@paused_collection()
 def timeline(
     module: ModuleLike,
     device: Device | str = DEFAULT_DEVICE,
