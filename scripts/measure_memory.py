@@ -29,7 +29,8 @@ KEPT = "\n## TPUs and GPUs\n"
 """The first of the sections that scripts/measure_targets.py and scripts/measure_plans.py write."""
 TEXT = """# How accurate hloom's figures are
 
-How close are `hloom memory` and the forecasts of `hloom plan` to XLA? (Times: [time on a device](time.md#accuracy).)
+How close are `hloom memory` and the forecasts of `hloom plan` to XLA? (Times: [time on a device](time.md#accuracy), and
+[products and collectives on GPUs](time.md#products-and-collectives-on-gpus).)
 `scripts/measure_memory.py` made this page from {count} programs of 1 MB or more (training steps with and without
 donation, scans with rematerialisation, attention, convolutions, sorts, transforms, gathers and scatters, loops,
 branches, linear algebra), compiled by XLA's CPU client (jaxlib 0.10.2). The peak is
