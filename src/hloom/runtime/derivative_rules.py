@@ -19,7 +19,7 @@ from typing import Any
 from hloom.formats.hlo import load
 from hloom.ir import Apply, Module
 from hloom.rewrite import mark_call
-from hloom.runtime.jax_internals import implementation_of_key, jax_internals, refuse_callbacks
+from hloom.runtime.jax_internals import implementation_of_key, inner_jaxpr, jax_internals, refuse_callbacks
 
 RULED = ("custom_vjp_call", "custom_jvp_call", "custom_linear_solve", "linear_call", "random_gamma", "stop_gradient")
 """The primitives that hold rules, or whose derivative is not their program's, which rejects samples."""
@@ -81,8 +81,8 @@ def _rewritten(jaxpr: Any, rules: _Rules) -> Any:
     """A jaxpr, closed or not, with its equations with rules as calls of functions, at any depth."""
     if id(jaxpr) in rules.rewritten:
         return rules.rewritten[id(jaxpr)][1]
-    if isinstance(jaxpr, jax_internals().core.ClosedJaxpr):
-        made: Any = jaxpr.replace(jaxpr=_rewritten(jaxpr.jaxpr, rules))
+    if (inner := inner_jaxpr(jaxpr)) is not None:
+        made: Any = jaxpr.replace(jaxpr=_rewritten(inner, rules))
     else:
         made = jaxpr.replace(eqns=[_equation(equation, rules) for equation in jaxpr.eqns])
     rules.rewritten[id(jaxpr)] = jaxpr, made

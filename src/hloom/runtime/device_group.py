@@ -98,7 +98,7 @@ class DeviceGroup:
         if self.holds(array, split):
             return array
         jax = jax_internals().jax
-        with jax.enable_x64(True):
+        with jax_internals().enable_x64():
             source = _process_of(array)
             here = jax.process_index()
             if source not in (None, self.process) and here in (source, self.process):
@@ -159,7 +159,7 @@ class DeviceGroup:
         jitted = internals.jax.jit(apply, out_shardings=shardings, donate_argnums=tuple(donated))
 
         def run(*arrays: Any) -> Any:
-            with internals.jax.enable_x64(True):
+            with internals.enable_x64():
                 return jitted(*arrays)
 
         return run

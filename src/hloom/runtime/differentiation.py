@@ -26,7 +26,7 @@ import numpy as np
 from hloom.formats.hlo import load
 from hloom.ir import Module, Node
 from hloom.runtime.derivative_rules import lowered_with_rules
-from hloom.runtime.jax_internals import jax_internals, trace
+from hloom.runtime.jax_internals import jax_internals, register_linearization, trace
 from hloom.runtime.lowering import call_module
 from hloom.text import HloomError, Unsupported
 
@@ -117,7 +117,7 @@ class Program:
 
     def jax_types(self) -> Any:
         """The types that jax has where it traces what the program does, as a context."""
-        return jax_internals().jax.enable_x64(True) if self.has_64_bits else nullcontext()
+        return jax_internals().enable_x64() if self.has_64_bits else nullcontext()
 
     def _lowered(self) -> Module:
         internals = jax_internals()
@@ -338,7 +338,7 @@ def program_call() -> Any:
     made.def_abstract_eval(lambda *inputs, program: program.outputs)
     internals.mlir.register_lowering(made, _lower_program)
     internals.ad.primitive_jvps[made] = _forward_of_program
-    internals.ad.primitive_linearizations[made] = _linearize_program
+    register_linearization(made, _linearize_program)
     internals.batching.primitive_batchers[made] = _batch_program
     return made
 

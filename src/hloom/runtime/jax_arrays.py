@@ -12,7 +12,7 @@ from hloom.runtime.jax_internals import jax_internals
 
 def has_64_bits() -> bool:
     """Whether jax has 64-bit types here."""
-    return bool(jax_internals().config.enable_x64.value)
+    return bool(jax_internals().jax.config.jax_enable_x64)
 
 
 def jax_arrays(arrays: Sequence[Any]) -> list[Any]:

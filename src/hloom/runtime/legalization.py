@@ -13,11 +13,12 @@ partitioned, and all devices run the same program, so it must not be split again
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from hloom.formats.hlo import print_module
+from hloom.formats.hlo import KEEPS, print_module
 from hloom.ir import (
     DTYPES,
     TOKEN,
@@ -49,7 +50,7 @@ from hloom.runtime.op_expanders import (
     split_index_vector,
 )
 from hloom.runtime.preflight import HOST_CALLBACKS
-from hloom.text import HloomError, Unsupported
+from hloom.text import HloomError, HloomWarning, Unsupported
 
 MOST_NAMED = 10
 """The maximum number of instructions to name in an error."""
@@ -106,8 +107,13 @@ def legalize(module: Module, partitions: int = 1) -> Module:
 def text_for_xla(module: Module) -> str:
     """The text of a legalized copy in which names that look like types are changed: XLA rejects `u1`.
 
+    Warns of what a proto had that no text can have.
+
     Follows LexIdentifier in xla/hlo/parser/hlo_lexer.cc and UniquifyName in xla/service/name_uniquer.cc.
     """
+    for note in module.notes:
+        if KEEPS in note:
+            warnings.warn(f"XLA gets text, which has no place for everything: {note}", HloomWarning, stacklevel=2)
     if module.name in RESERVED:
         module.name = f"{module.name}_"
     for graph in module.graphs:

@@ -30,7 +30,6 @@ KEPT_CALLS = 4096
 PROPERTIES = ("T", "mT", "real", "imag")
 
 
-
 class JaxTracing:
     """jax as the array library behind compiled functions; 64-bit types are kept."""
 
@@ -64,7 +63,7 @@ class JaxTracing:
             structures.append(_structure(result, leaves, jax))
             return tuple(leaves)
 
-        with jax.enable_x64(True):
+        with jax_internals().enable_x64():
             avals = [jax.ShapeDtypeStruct(dims, element, weak_type=weak) for dims, element, weak in types]
             try:
                 traced = jax.jit(flat, keep_unused=True).trace(*avals)
@@ -98,7 +97,7 @@ class JaxTracing:
     def result_type(self, examples: Sequence[Any]) -> Any:
         """The type that jax promotes to."""
         jax = jax_internals().jax
-        with jax.enable_x64(True):
+        with jax_internals().enable_x64():
             return jax.numpy.result_type(*examples)
 
     def subscript(self, array: Any, *parts: Any) -> Any:
@@ -234,7 +233,7 @@ def callable_of(module: Module, name: str, derivatives: Derivatives) -> Callable
     def avals(types: Sequence[Any]) -> list[Any]:
         return [core.ShapedArray(value_type.dims, value_type.dtype.numpy) for value_type in types]
 
-    with jax.enable_x64(True):
+    with jax_internals().enable_x64():
         inputs = avals([parameter.type for parameter in module.entry.parameters])
         root = module.entry.root.type
         outputs = avals(root.elements)  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
@@ -263,10 +262,9 @@ def compiled(module: Module, name: str, derivatives: Derivatives) -> Callable[..
     jax = jax_internals().jax
     function = callable_of(module, name, derivatives)
     jitted = jax.jit(function)
-    enable = jax.enable_x64
 
     def run(*arrays: Any) -> Any:
-        with enable(True):
+        with jax_internals().enable_x64():
             try:
                 return jitted(*arrays)
             except (HloomError, KeyboardInterrupt):

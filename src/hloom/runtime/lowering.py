@@ -14,7 +14,7 @@ from hloom.formats.hlo import read_proto, write_proto
 from hloom.ir import Module
 from hloom.rewrite import marked_calls
 from hloom.runtime import xla
-from hloom.runtime.jax_internals import jax_internals
+from hloom.runtime.jax_internals import call_function, constant_values, jax_internals, lower_main, with_tokens
 from hloom.runtime.lowered_shardings import drop_result_shardings, insert_sharding_calls, lift_meshes, move_meshes
 from hloom.runtime.transformation import RewriteError, apply_transformation
 from hloom.text import Unsupported
@@ -32,20 +32,10 @@ def lower(context: Any, *arguments: Any, jaxpr: Any, rewrite: Any) -> Sequence[A
     constants = internals.core.jaxpr_const_args(jaxpr.jaxpr)
     inner = _lowered(outer, jaxpr, effects, constants, context.avals_in, rewrite)
     name = _embed(outer, _changed(outer, inner.module, rewrite), rewrite.name)
-    values = [
-        internals.mlir.ir_constants(constant, const_lowering=context.const_lowering, aval=aval)
-        for constant, aval in constants
-    ]
-    inputs = [*(tokens.get(effect) for effect in effects), *values, *arguments]
-    flat_inputs, _ = internals.mlir.ir_tree_registry.flatten(inputs)
-    types = [internals.mlir.token_type()] * len(effects)
-    types += [internals.mlir.aval_to_ir_types(outer, aval) for aval in context.avals_out]
-    flat_types, tree = internals.mlir.ir_tree_registry.flatten(types)
-    results = internals.func.CallOp(flat_types, internals.ir.FlatSymbolRefAttr.get(name), flat_inputs).results
-    outputs = tree.unflatten(results)
+    values = constant_values(context, constants)
+    outputs = call_function(context, name, [*map(tokens.get, effects), *values, *arguments], len(effects))
     if effects:
-        later = dict(zip(effects, outputs[: len(effects)], strict=True))
-        context.set_tokens_out(tokens.update_tokens(internals.mlir.TokenSet(later)))
+        with_tokens(context, dict(zip(effects, outputs[: len(effects)], strict=True)))
     return outputs[len(effects) :]
 
 
@@ -61,11 +51,7 @@ def call_module(context: Any, module: Module, name: str, arguments: Sequence[Any
         raise RewriteError(f"XLA does not take {name}: {error}") from error
     drop_result_shardings(made)
     symbol = _embed(outer, made, name)
-    flat_inputs, _ = internals.mlir.ir_tree_registry.flatten(list(arguments))
-    types = [internals.mlir.aval_to_ir_types(outer, aval) for aval in context.avals_out]
-    flat_types, tree = internals.mlir.ir_tree_registry.flatten(types)
-    results = internals.func.CallOp(flat_types, internals.ir.FlatSymbolRefAttr.get(symbol), flat_inputs).results
-    return tree.unflatten(results)
+    return call_function(context, symbol, arguments)
 
 
 def _check(outer: Any, rewrite: Any) -> None:
@@ -95,17 +81,7 @@ def _lowered(outer: Any, jaxpr: Any, effects: list[Any], constants: Any, avals: 
     for count in _COUNTS:
         if count in outer.module.operation.attributes:
             attributes[count] = outer.module.operation.attributes[count]
-    argument_names = jaxpr.jaxpr.debug_info.safe_arg_names(len(jaxpr.in_avals))
-    mlir.lower_jaxpr_to_fun(
-        inner,
-        f"jit({rewrite.name})",
-        jaxpr,
-        effects,
-        main_function=True,
-        num_const_args=len(constants),
-        in_avals=[*(aval for _, aval in constants), *avals],
-        arg_names=[*("" for _ in constants), *argument_names],
-    )
+    lower_main(inner, f"jit({rewrite.name})", jaxpr, effects, constants, avals)
     return inner
 
 

@@ -20,7 +20,17 @@ from functools import lru_cache, partial
 from typing import Any
 
 from hloom.runtime.differentiation import Derivatives
-from hloom.runtime.jax_internals import jax_internals, trace
+from hloom.runtime.jax_internals import (
+    discharged,
+    effects_of_call,
+    jax_internals,
+    linearized,
+    positional_effects,
+    register_elimination,
+    register_linearization,
+    trace,
+    traced,
+)
 from hloom.runtime.lowering import lower
 from hloom.runtime.rewritten_derivatives import Differentiated, rewritten_first
 from hloom.runtime.transformation import Transformation
@@ -54,12 +64,12 @@ def primitive() -> Any:
     internals.mlir.register_lowering(made, lower)
     internals.batching.fancy_primitive_batchers[made] = _batch
     internals.ad.primitive_jvps[made] = _forward
-    internals.ad.primitive_linearizations[made] = _linearize
+    register_linearization(made, _linearize)
     internals.ad.primitive_transposes[made] = _transpose
     pe = internals.partial_eval
     pe.custom_partial_eval_rules[made] = _partial_eval
     pe.partial_eval_jaxpr_custom_rules[made] = partial(pe.closed_call_partial_eval_custom_rule, "jaxpr", _keep_rewrite)
-    pe.dce_rules[made] = _eliminate
+    register_elimination(made, _eliminate)
     internals.references.register_discharge_rule(made)(_discharge)
     return made
 
@@ -79,7 +89,7 @@ def _bind(inputs: Iterable[Any], jaxpr: Any, rewrite: Rewrite | None) -> Any:
 
 def _types(*inputs: Any, jaxpr: Any, rewrite: Rewrite) -> Any:
     del inputs, rewrite
-    return jaxpr.out_avals, jax_internals().core.positional_effects(jaxpr)
+    return jaxpr.out_avals, positional_effects(jaxpr)
 
 
 def _batch(axis: Any, inputs: Any, dims: Any, *, jaxpr: Any, rewrite: Rewrite) -> Any:
@@ -121,10 +131,11 @@ def _forward(primals: Any, tangents: Any, *, jaxpr: Any, rewrite: Rewrite | None
 def _linearize(is_reverse: Any, moves: Any, *primals: Any, jaxpr: Any, rewrite: Rewrite | None) -> Any:
     """The function with residuals, and the linear function of residuals and tangents: each rewritten by itself."""
     jaxpr, rewrite = _differentiated(jaxpr, rewrite)
-    first, count, results_move, forwarded, linear = jax_internals().ad.linearize_jaxpr(jaxpr, moves, is_vjp=is_reverse)
+    first, count, results_move, forwarded, linear, last = linearized(jaxpr, moves, is_reverse)
 
     def apply_linear(residuals: Any, *tangents: Any) -> Any:
-        return _with_zeros(_bind([*residuals, *_kept(tangents, moves)], linear, rewrite), results_move, jaxpr)
+        before, behind = residuals[: len(residuals) - last], residuals[len(residuals) - last :]
+        return _with_zeros(_bind([*before, *_kept(tangents, moves), *behind], linear, rewrite), results_move, jaxpr)
 
     outputs = _bind(primals, first, rewrite)
     results = outputs[: len(outputs) - count]
@@ -133,10 +144,10 @@ def _linearize(is_reverse: Any, moves: Any, *primals: Any, jaxpr: Any, rewrite: 
 
 
 def _transpose(cotangents: Any, *inputs: Any, jaxpr: Any, rewrite: Rewrite) -> Any:
-    internals = jax_internals()
-    flat, tree = internals.jax.tree.flatten((inputs, cotangents))
-    transposed, result_tree = _transposing()(jaxpr, tree, tuple(map(internals.core.typeof, flat)))
-    return internals.jax.tree.unflatten(result_tree, _bind(flat, transposed, rewrite))
+    jax = jax_internals().jax
+    flat, tree = jax.tree.flatten((inputs, cotangents))
+    transposed, result_tree = _transposing()(jaxpr, tree, tuple(map(jax.typeof, flat)))
+    return jax.tree.unflatten(result_tree, _bind(flat, transposed, rewrite))
 
 
 @lru_cache(1)
@@ -159,9 +170,8 @@ def _transposed(jaxpr: Any, tree: Any, avals: tuple[Any, ...]) -> tuple[Any, Any
         trees.append(structure)
         return leaves
 
-    wrapped = internals.linear_util.wrap_init(backward, debug_info=jaxpr.jaxpr.debug_info.with_unknown_names())
-    made, _, constants = internals.partial_eval.trace_to_jaxpr_dynamic(wrapped, avals)
-    return internals.core.ClosedJaxpr(made, constants), trees[-1]
+    made = traced(backward, avals, jaxpr.jaxpr.debug_info.with_unknown_names())
+    return made, trees[-1]
 
 
 def _partial_eval(trace: Any, *tracers: Any, jaxpr: Any, rewrite: Rewrite) -> Any:
@@ -184,7 +194,7 @@ def _partial_eval(trace: Any, *tracers: Any, jaxpr: Any, rewrite: Rewrite) -> An
         later,
         primitive(),
         {"jaxpr": unknown_part, "rewrite": rewrite},
-        internals.core.positional_effects(unknown_part),
+        positional_effects(unknown_part),
         internals.source_info.current(),
     )
     for tracer in later:
@@ -203,7 +213,7 @@ def _keep_rewrite(*arguments: Any) -> tuple[Any, Any]:
 def _discharge(avals: Sequence[Any], _: Any, *inputs: Any, jaxpr: Any, rewrite: Rewrite) -> tuple[list[Any], Any]:
     """Turn references into values: the new values of those that are inputs, and the results."""
     references = jax_internals().references
-    outputs = _bind(inputs, references.discharge_state(jaxpr), rewrite)
+    outputs = _bind(inputs, discharged(jaxpr), rewrite)
     count = len(jaxpr.out_avals)
     values = iter(outputs[count:])
     return [next(values) if isinstance(aval, references.AbstractRef) else None for aval in avals], outputs[:count]
@@ -211,17 +221,17 @@ def _discharge(avals: Sequence[Any], _: Any, *inputs: Any, jaxpr: Any, rewrite: 
 
 def _eliminate(used: list[bool], equation: Any) -> tuple[list[bool], Any]:
     """Drop results that nothing uses, and the inputs that only they need."""
-    pe, core = jax_internals().partial_eval, jax_internals().core
+    pe = jax_internals().partial_eval
     if not any(used) and not pe.has_effects(equation):
         return [False] * len(equation.invars), None
     jaxpr, used_inputs = pe._cached_closed_call_dce(equation.params["jaxpr"], tuple(used))
     inputs = list(_kept(equation.invars, used_inputs))
-    kept = pe.new_jaxpr_eqn(
+    kept = jax_internals().core.new_jaxpr_eqn(
         inputs,
         list(_kept(equation.outvars, used)),
         equation.primitive,
         dict(equation.params, jaxpr=jaxpr),
-        core.eqn_effects(jaxpr, inputs),
+        effects_of_call(jaxpr, inputs),
         equation.source_info,
         equation.ctx,
     )

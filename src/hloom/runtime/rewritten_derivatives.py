@@ -16,7 +16,7 @@ from hloom.ir import Module, Node, TensorType
 from hloom.rewrite import marked_calls
 from hloom.runtime.derivative_rules import arrays_or_keys, is_key, lowered_with_rules, plain_arrays, rules_of
 from hloom.runtime.differentiation import Derivatives, Program, mesh_by_hand, on_mesh, program_call
-from hloom.runtime.jax_internals import implementation_of_key, jax_internals, refuse_callbacks
+from hloom.runtime.jax_internals import implementation_of_key, jax_internals, refuse_callbacks, traced
 from hloom.runtime.replay import replayed
 from hloom.runtime.transformation import RewriteError, Transformation, apply_transformation
 from hloom.text import HloomError, Unsupported
@@ -103,7 +103,6 @@ def _is_wide(node: Node) -> bool:
 
 def _calling(program: Program, jaxpr: Any) -> Any:
     """A jaxpr that calls a program, of the same types as another."""
-    internals = jax_internals()
     mesh = mesh_by_hand(jaxpr.jaxpr)
 
     def apply(*values: Any) -> list[Any]:
@@ -112,9 +111,7 @@ def _calling(program: Program, jaxpr: Any) -> Any:
         return arrays_or_keys(program_call().bind(*arrays, program=program), jaxpr.out_avals)
 
     debug = jaxpr.jaxpr.debug_info.with_unknown_names()
-    wrapped = internals.linear_util.wrap_init(apply, debug_info=debug)
-    made, _, constants = internals.partial_eval.trace_to_jaxpr_dynamic(wrapped, tuple(jaxpr.in_avals))
-    return internals.core.ClosedJaxpr(made, constants)
+    return traced(apply, tuple(jaxpr.in_avals), debug)
 
 
 def _of_raw(jaxpr: Any) -> Any:

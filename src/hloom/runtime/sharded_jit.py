@@ -129,7 +129,7 @@ class AutoShard(Generic[Parameters, Result]):
 
     def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Arguments:
         """The arrays among the arguments, and what is static."""
-        tree, typeof = jax_internals().jax.tree, jax_internals().core.typeof
+        tree, typeof = jax_internals().jax.tree, jax_internals().jax.typeof
         is_static = [index in self._static_indices for index in range(len(args))]
         arrays = [argument for argument, static in zip(args, is_static, strict=True) if not static]
         named = {name: value for name, value in kwargs.items() if name not in self._static_names}

@@ -46,9 +46,10 @@ def proto_of_stablehlo(program: bytes) -> bytes:
 
 
 def _parsed(program: bytes, context: Any) -> Any:
-    if _PORTABLE.match(program):
-        return xla.upgraded_stablehlo(program, context)
-    return jax_internals().ir.Module.parse(program, context=context)
+    if not _PORTABLE.match(program):
+        return jax_internals().ir.Module.parse(program, context=context)
+    upgraded = xla.upgraded_stablehlo(program, context)
+    return jax_internals().ir.Module.parse(upgraded, context=context) if isinstance(upgraded, str) else upgraded
 
 
 def _name_main(program: Any) -> None:

@@ -13,15 +13,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
 
+from hloom.runtime.library_names import OLDEST, LibraryNames, installed, numbers
 from hloom.text import HloomError
 
-OLDEST, NEWEST = (0, 10, 2), (0, 11)
-"""The jax versions whose private names this file knows: from the first, below the second."""
 ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
 """The environment variables to set before jax is imported: CPU only, and 64-bit types enabled."""
 DEVICES_FLAG = "--xla_force_host_platform_device_count"
@@ -36,50 +34,39 @@ def environment(devices: int, further_flags: str = "") -> dict[str, str]:
     return {**ENVIRONMENT, "XLA_FLAGS": " ".join([*flags, f"{DEVICES_FLAG}={devices}", *further_flags.split()])}
 
 
-def check_version() -> None:
-    """Raise HloomError where jax is missing or of a version whose private names we do not know. Imports nothing."""
-    for package in ("jax", "jaxlib"):
-        try:
-            installed = version(package)
-        except PackageNotFoundError:
-            raise HloomError(f"running needs {package}", hint="pip install 'hloom[run]'") from None
-        if not OLDEST <= _numbers(installed) < NEWEST:
-            low, high = (".".join(map(str, bound)) for bound in (OLDEST, NEWEST))
-            raise HloomError(
-                f"{package} {installed} is not supported: hloom uses names that may differ between versions",
-                hint=f"pip install 'jax>={low},<{high}' 'jaxlib>={low},<{high}'",
-            )
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    digits = ("".join(c for c in part if c.isdecimal()) for part in text.split(".")[:3])
-    return tuple(int(part or 0) for part in digits)
+_FEATURES = {
+    "*": ("running", OLDEST),
+    "hlo_module_cost_analysis": ("XLA's cost analysis", OLDEST),
+    "mlir_module_to_xla_computation": ("reading StableHLO", OLDEST),
+    "deserialize_portable_artifact": ("reading what jax.export wrote", OLDEST),
+}
+"""What needs a name, and the first version that has it; `*` is for all others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Libraries:
-    """The modules of jax and jaxlib, imported."""
+    """jax, imported, and the names of jaxlib: no public module has them, except conversions to and from StableHLO."""
 
     jax: Any
-    hlo: Any
-    private: Any
-    client: Any
+    hlo = LibraryNames(_FEATURES, "jaxlib._hlo", "jaxlib._jax")  # HloModule and its kin; in _jax before 0.10
+    private = LibraryNames(_FEATURES, "jaxlib._jax")  # 0.6.2 to 0.12
+    mlir = LibraryNames(_FEATURES, "jax.extend.mlir", "jaxlib._jax.mlir")
+    client = LibraryNames(_FEATURES, "jaxlib.xla_client", "jaxlib._jax")
 
 
 @lru_cache(1)
 def libraries() -> Libraries:
-    """Import jax once, with the LAPACK kernels ready; raises HloomError as `check_version` does, or where it fails."""
-    check_version()
+    """Import jax once, with the LAPACK kernels ready; raises HloomError where it is missing or cannot be imported."""
+    installed("jax"), installed("jaxlib")
     try:
         import jax
         import jax.lax.linalg  # registers the LAPACK targets
-        from jaxlib import _hlo, _jax, xla_client  # pyright: ignore[reportAttributeAccessIssue]
         from jaxlib.cpu import _lapack  # pyright: ignore[reportAttributeAccessIssue]
 
         _lapack.initialize()  # without it the first LAPACK custom-call is a segmentation fault
     except ImportError as problem:
         raise HloomError(f"jax is installed, and cannot be imported: {problem}") from problem
-    return Libraries(jax, _hlo, _jax, xla_client)
+    return Libraries(jax)
 
 
 def parse_hlo(text: str) -> Any:
@@ -157,7 +144,7 @@ def compile_text(text: str, placement: Placement) -> LoadedProgram:
     xla = libraries()
     parameters, results = signature(text)
     start = time.perf_counter()
-    program = xla.private.mlir.hlo_to_stablehlo(parse_hlo(text).as_serialized_hlo_module_proto())
+    program = xla.mlir.hlo_to_stablehlo(parse_hlo(text).as_serialized_hlo_module_proto())
     devices = xla.client.DeviceList(tuple(_devices(placement)))
     executable = _client().compile_and_load(program, devices, _options(placement))
     return LoadedProgram(executable, parameters, results, placement, time.perf_counter() - start)
@@ -218,7 +205,7 @@ def partition(text: str, partitions: int, directory: str) -> LoadedProgram:
     ]
     parameters, results = signature(text)
     start = time.perf_counter()
-    program = xla.private.mlir.hlo_to_stablehlo(parse_hlo(text).as_serialized_hlo_module_proto())
+    program = xla.mlir.hlo_to_stablehlo(parse_hlo(text).as_serialized_hlo_module_proto())
     devices = xla.client.DeviceList(tuple(_devices(placement)))
     executable = _client().compile_and_load(program, devices, options)
     return LoadedProgram(executable, parameters, results, placement, time.perf_counter() - start)
@@ -333,14 +320,15 @@ def _devices(placement: Placement) -> list[Any]:
 
 def proto_of_stablehlo(program: bytes) -> bytes:
     """The HloModuleProto of StableHLO in MLIR bytecode; several results become a tuple, arguments stay separate."""
-    return libraries().private.mlir.mlir_module_to_xla_computation(program).as_serialized_hlo_module_proto()
+    return libraries().mlir.mlir_module_to_xla_computation(program).as_serialized_hlo_module_proto()
 
 
 def stablehlo_of_proto(proto: bytes) -> bytes:
     """StableHLO, in MLIR's bytecode, of a HloModuleProto that no optimisation has touched."""
-    return libraries().private.mlir.hlo_to_stablehlo(proto)
+    return libraries().mlir.hlo_to_stablehlo(proto)
 
 
 def upgraded_stablehlo(program: bytes, context: Any) -> Any:
-    """The MLIR module of a portable artifact, as `jax.export` writes it, in this version's StableHLO."""
-    return libraries().private.mlir.deserialize_portable_artifact(program, context)
+    """What `jax.export` wrote, in this version's StableHLO: its MLIR module, a text before 0.10."""
+    arguments = (program, context) if numbers(installed("jaxlib")) >= (0, 10) else (program,)
+    return libraries().mlir.deserialize_portable_artifact(*arguments)
