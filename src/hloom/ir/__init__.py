@@ -146,12 +146,14 @@ from hloom.ir.types import list_with_indices as list_with_indices
 from hloom.ir.types import map_leaves as map_leaves
 from hloom.ir.types import same_shape as same_shape
 from hloom.ir.types import without_layout as without_layout
+from hloom.ir.values import PROTO_FIELDS as PROTO_FIELDS
 from hloom.ir.values import BufferDonor as BufferDonor
 from hloom.ir.values import ConvolutionDimensions as ConvolutionDimensions
 from hloom.ir.values import Domain as Domain
 from hloom.ir.values import InputOutputAlias as InputOutputAlias
 from hloom.ir.values import OutputAlias as OutputAlias
 from hloom.ir.values import PaddingDimension as PaddingDimension
+from hloom.ir.values import ProtoFields as ProtoFields
 from hloom.ir.values import ResultAccuracy as ResultAccuracy
 from hloom.ir.values import SliceDimension as SliceDimension
 from hloom.ir.values import Sparsity as Sparsity

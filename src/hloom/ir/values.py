@@ -199,5 +199,16 @@ class Verbatim:
         return self.text
 
 
+@dataclass(frozen=True, slots=True)
+class ProtoFields:
+    """Fields of an instruction's message that no attribute holds, as bytes; HLO text has no place for them."""
+
+    data: bytes
+
+
+PROTO_FIELDS = "proto fields"
+"""The name of the attribute that holds them: none that a text can have."""
+
+
 def _index(index: tuple[int, ...]) -> str:
     return "{" + ",".join(map(str, index)) + "}"

@@ -34,7 +34,7 @@ from hloom.ir.types import (
     has_tiles,
     of_one_precision,
 )
-from hloom.ir.values import Verbatim
+from hloom.ir.values import PROTO_FIELDS, Verbatim
 from hloom.text import Display, Displayed, DisplayTable, HloomError
 
 NEIGHBOURS = 2
@@ -303,7 +303,7 @@ class _Verifier:
             elif row is not None:
                 if wanted := expected_type(row, value):
                     raise self.bad(f"attribute {name} is {_cut(repr(value))}, not {wanted}")
-            elif op is None or op.is_known:
+            elif name != PROTO_FIELDS and (op is None or op.is_known):
                 raise self.bad(f"{op.name if op else self.node.opcode if self.node else ''} has no attribute {name}")
         self.check_references(attributes)
 

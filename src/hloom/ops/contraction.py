@@ -22,6 +22,8 @@ ALGORITHMS = (
     "dot_bf16_bf16_f32_x3",
     "dot_bf16_bf16_f32_x6",
     "dot_bf16_bf16_f32_x9",
+    "dot_bf16_bf16_fp8x3",
+    "dot_bf16_bf16_fp8x4",
     "dot_tf32_tf32_f32",
     "dot_tf32_tf32_f32_x3",
     "dot_f32_f32_f32",

@@ -9,6 +9,7 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from google.protobuf import (
 )
 
 from hloom.formats import protobuf
+from hloom.runtime.library_names import NEWEST
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -40,12 +42,15 @@ def test_compiled_form_is_up_to_date():
         assert fresh == stored, f"run scripts/compile_protos.py: {folder.name}.desc is older than {folder}/*.proto"
 
 
-def test_schema_is_the_one_inside_jaxlib():
+def test_schema_has_all_that_is_inside_jaxlib():
+    """Ours is of the newest jaxlib that is tested: an older one lacks some of it, and nothing else is different."""
     ours, theirs = described(our_files()), described(jaxlib_files())
     reached = {name for name in theirs if name in ours} | set(references(theirs, "HloProto", "HloModuleMetadataProto"))
-    assert sorted(set(ours) - set(theirs)) == []
     for name in sorted(reached):
-        assert ours.get(name) == theirs[name], f"{name}: jaxlib's schema has moved on"
+        assert theirs[name] <= ours.get(name, set()), f"{name}: jaxlib's schema has moved on"
+    if version("jaxlib") == NEWEST:
+        assert {name: ours[name] for name in reached} == {name: theirs[name] for name in reached}
+        assert sorted(set(ours) - set(theirs)) == []
 
 
 def our_files() -> list[descriptor_pb2.FileDescriptorProto]:

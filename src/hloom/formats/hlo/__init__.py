@@ -40,6 +40,7 @@ from hloom.formats.hlo.printer import print_module as print_module
 from hloom.formats.hlo.printer import print_node as print_node
 from hloom.formats.hlo.printer import print_parts as print_parts
 from hloom.formats.hlo.printer import to_text as to_text
+from hloom.formats.hlo.proto import KEEPS as KEEPS
 from hloom.formats.hlo.proto import module_from_proto as module_from_proto
 from hloom.formats.hlo.proto import module_to_proto as module_to_proto
 from hloom.formats.hlo.proto import read_proto as read_proto

@@ -8,6 +8,7 @@ from typing import Any
 
 from hloom.formats.hlo.tokens import BRACED_STEP
 from hloom.ir import (
+    PROTO_FIELDS,
     AttributeKind,
     Op,
     Verbatim,
@@ -31,7 +32,7 @@ def write_attributes(op: Op, attributes: Mapping[str, Any], name_of: Name, limit
             parts.append(f", {name}={_integers(value)}")
         elif row is not None and row.kind is _K.GRAPH:
             parts.append(f", {name}={name_of(value)}")
-        else:
+        elif name != PROTO_FIELDS:
             parts.append(f", {name}={write_value(op, name, value, name_of, limit)}")
     return "".join(parts)
 

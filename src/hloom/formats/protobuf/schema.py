@@ -104,6 +104,16 @@ class UnknownField:
     number: int
     data: Any
 
+    @property
+    def root(self) -> str:
+        """The name of the outermost message's field that it is in; empty if it is that message's own."""
+        return self.path.partition(".")[0].partition("[")[0]
+
+    @property
+    def description(self) -> str:
+        """What notes call it."""
+        return f"field number {self.number} of {self.message}"
+
 
 def unknown_fields(message: Message) -> list[UnknownField]:
     """Return every unknown field of a message and of all messages inside it, outermost first.

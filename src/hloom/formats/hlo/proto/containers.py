@@ -11,9 +11,9 @@ from google.protobuf.message import DecodeError, EncodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from hloom.formats import protobuf
-from hloom.formats.hlo.proto.encoded_messages import LARGEST_MESSAGE, delimited
+from hloom.formats.hlo.proto.encoded_messages import LARGEST_MESSAGE, delimited, fields_besides
 from hloom.formats.hlo.proto.literals import read_literal, write_literal
-from hloom.formats.hlo.proto.module_reader import module_from_proto
+from hloom.formats.hlo.proto.module_reader import KEEPS, module_from_proto
 from hloom.formats.hlo.proto.module_writer import ModuleWriter, write_module
 from hloom.ir import Literal, Module
 from hloom.text import HloomError, HloomWarning
@@ -66,7 +66,7 @@ def _read_hlo(proto: Any, name: str) -> Module | None:
     module = module_from_proto(proto.hlo_module, name=name)
     if proto.HasField("buffer_assignment"):
         module.attachments[BUFFERS] = _with_names(proto.buffer_assignment, proto.hlo_module)
-    _note_unknown(proto, module, name)
+    _keep_unknown(proto, module, name)
     return module
 
 
@@ -81,17 +81,17 @@ def _read_snapshot(proto: Any, name: str) -> Module | None:
     except HloomError as problem:
         raise HloomError(f"{name}: a value of the snapshot: {problem.message}") from None
     module.attachments[PLATFORM] = proto.execution_platform
-    _note_unknown(proto, module, name)
+    _keep_unknown(proto, module, name)
     return module
 
 
-def _note_unknown(proto: Any, module: Module, name: str) -> None:
+def _keep_unknown(proto: Any, module: Module, name: str) -> None:
+    """Keep the fields of a container that the schema does not name, and note them."""
     numbers = sorted({unknown.field_number for unknown in UnknownFieldSet(proto)})
     if numbers:
-        listed = ", ".join(map(str, numbers))
-        note = f"{name}: hloom does not understand, and drops, the fields {listed} of {proto.DESCRIPTOR.name}"
-        module.notes.append(note)
-        warnings.warn(note, HloomWarning, stacklevel=2)
+        container = proto.DESCRIPTOR.name
+        module.attachments[container] = fields_besides(proto, [field.name for field in proto.DESCRIPTOR.fields])
+        module.notes.append(f"{name}: {KEEPS} the fields {', '.join(map(str, numbers))} of {container}")
 
 
 _READERS: tuple[tuple[Callable[[], Any], Callable[[Any, str], Module | None]], ...] = (
@@ -171,7 +171,7 @@ def _lose(written: ModuleWriter, *names: str) -> None:
 
 def _with_buffers(written: ModuleWriter) -> bytes:
     """The bytes of HloProto: the module's first, then the buffers."""
-    rest = protobuf.HloProto()
+    rest = protobuf.HloProto.FromString(written.module.attachments.get("HloProto", b""))
     buffers = written.module.attachments.get(BUFFERS)
     if buffers is not None:
         rest.buffer_assignment.CopyFrom(_with_numbers(buffers, written.numbers, written.losses))
@@ -180,7 +180,8 @@ def _with_buffers(written: ModuleWriter) -> bytes:
 
 def _write_snapshot(written: ModuleWriter) -> bytes:
     attachments = written.module.attachments
-    rest = protobuf.HloSnapshot(execution_platform=attachments.get(PLATFORM, ""))
+    rest = protobuf.HloSnapshot.FromString(attachments.get("HloSnapshot", b""))
+    rest.execution_platform = attachments.get(PLATFORM, "")
     rest.arguments.extend(map(write_literal, attachments.get(ARGUMENTS, ())))
     result = attachments.get(RESULT)
     if isinstance(result, Literal):

@@ -6,9 +6,11 @@ in the order of their numbers, so the bytes equal those protobuf would write.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cache
 from typing import Any
+
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from hloom.formats import protobuf
 from hloom.text import HloomError, escape
@@ -105,6 +107,17 @@ def in_order(fields: Iterable[Encoded]) -> bytes:
 
 def _number(field: Encoded) -> int:
     return field[0]
+
+
+def fields_besides(message: Any, names: Collection[str]) -> bytes:
+    """The bytes of a message's fields but for these, with fields that its schema does not name; mostly none."""
+    if not len(UnknownFieldSet(message)) and all(field.name in names for field, _ in message.ListFields()):
+        return b""
+    others = type(message)()
+    others.CopyFrom(message)
+    for name in names:
+        others.ClearField(name)
+    return others.SerializeToString(deterministic=True)
 
 
 def encoded_fields(message: Any) -> list[Encoded]:

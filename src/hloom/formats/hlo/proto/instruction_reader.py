@@ -27,6 +27,7 @@ from hloom.formats.hlo.strict_checks import count_problem
 from hloom.ir import (
     EMPTY,
     METADATA_FIELDS,
+    PROTO_FIELDS,
     UNBOUNDED,
     Apply,
     AttributeKind,
@@ -37,6 +38,7 @@ from hloom.ir import (
     Node,
     Op,
     Parameter,
+    ProtoFields,
     TensorType,
     TupleType,
     Type,
@@ -111,7 +113,8 @@ class InstructionReader:
     def __init__(self, graphs: Mapping[int, Graph], payloads: Sequence[bytes]) -> None:
         self.graphs = graphs
         self.payloads = payloads
-        self.losses: dict[str, None] = {}
+        self.losses: dict[str, bool] = {}
+        """What is not understood, and whether it is kept."""
         self._memory = _Memory() if payloads else _memory
         self._starts: dict[bytes, _Start] = {}
         self._types: dict[bytes, Type] = {}
@@ -204,14 +207,14 @@ class InstructionReader:
         return read_shape(proto)
 
     def note_unknown(self, proto: Any) -> None:
-        """Note the fields that the schema does not name."""
+        """Note the fields that the schema does not name, and that are dropped."""
         for unknown in protobuf.unknown_fields(proto):
-            self.losses[f"field number {unknown.number} of {unknown.message}"] = None
+            self.losses[unknown.description] = False
 
     def _unknown_op(self, opcode: str) -> Op:
         if not _OPCODE.fullmatch(opcode):
             raise HloomError(f"{opcode!r} is not an opcode")
-        self.losses.setdefault(f"the meaning of opcode {opcode}")
+        self.losses.setdefault(f"the meaning of opcode {opcode}", False)
         return self._unknown.setdefault(opcode, unknown_op(opcode))
 
     def _literal(self, encoded: bytes | None, messages: Sequence[Any], position: int, type_: Type) -> Literal:
@@ -312,8 +315,7 @@ class InstructionReader:
         return arranged(op, values)
 
     def _read_attributes(self, proto: Any, op: Op, context: Context) -> Attributes:
-        """The attributes of the op's row that the message sets; other set fields are noted."""
-        self.note_unknown(proto)
+        """The attributes of the op's row that the message sets; all else that it has is kept as it is, and noted."""
         present = {field.name for field, _ in proto.ListFields()}
         values: dict[str, Any] = {}
         known: set[str] = set()
@@ -327,14 +329,29 @@ class InstructionReader:
             if choices and value not in choices:
                 raise HloomError(f"attribute {name} is {value!r}, which is not one of {', '.join(choices)}")
             values[name] = value
-        if not present <= known:
-            self._note_dropped(op.name, proto, known)
+        unknown = protobuf.unknown_fields(proto)
+        self.losses |= {field.description: False for field in unknown if field.path and field.root in known}
+        if "original_value" in present and proto.original_value.call_hierarchy:
+            self.losses["field call_hierarchy of OriginalValueProto"] = False
+        if not present <= known or any(not field.path for field in unknown):
+            values |= self._kept(op, proto, known)
         return arranged(op, values) if values else EMPTY
+
+    def _kept(self, op: Op, proto: Any, known: Collection[str]) -> dict[str, ProtoFields]:
+        """The fields that no attribute holds; those that are empty, as XLA writes many, need no note."""
+        for field, value in proto.ListFields():
+            if field.name in known or _is_empty(value):
+                proto.ClearField(field.name)
+            else:
+                self.losses[f"field {field.name} of {op.name}"] = True
+        self.losses |= {field.description: True for field in protobuf.unknown_fields(proto) if field.data}
+        data = proto.SerializeToString()
+        return {PROTO_FIELDS: ProtoFields(data)} if data else {}
 
     def _note_dropped(self, owner: str, proto: Any, known: Collection[str]) -> None:
         for field, value in proto.ListFields():
             if field.name not in known and not _is_empty(value):
-                self.losses[f"field {field.name} of {owner}"] = None
+                self.losses[f"field {field.name} of {owner}"] = False
 
     def _control(self, numbers: Sequence[bytes], nodes: Mapping[bytes, Node]) -> tuple[Node, ...]:
         try:

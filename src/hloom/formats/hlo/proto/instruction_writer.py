@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 from hloom.formats import protobuf
@@ -32,6 +33,7 @@ from hloom.formats.hlo.proto.literals import encoded_literal
 from hloom.formats.hlo.proto.metadata import encoded_metadata, to_bytes, write_metadata
 from hloom.formats.hlo.proto.shapes import encoded_shape, write_shape
 from hloom.ir import (
+    PROTO_FIELDS,
     Apply,
     Attributes,
     Constant,
@@ -281,7 +283,7 @@ class InstructionWriter:
         if op.name != "outfeed" and attributes.keys() <= op.attributes.keys():
             fields = encode_attributes(op.name, attributes)
         if fields is None:
-            fields = encoded_fields(self._message(node, op, attributes))
+            fields = sorted(encoded_fields(self._message(node, op, attributes)), key=itemgetter(0))
         is_lossless = not self.losses
         self.losses = {**losses, **self.losses}
         return (
@@ -299,7 +301,9 @@ class InstructionWriter:
         context = Context(node.type, node.operand_types())
         for name, value in attributes.items():
             field = field_of(op.name, name)
-            if name not in op.attributes or field is None or isinstance(value, Verbatim):
+            if name == PROTO_FIELDS:
+                proto.MergeFromString(value.data)
+            elif name not in op.attributes or field is None or isinstance(value, Verbatim):
                 self.losses[f"attribute {name} of {op.name}"] = None
             else:
                 try:

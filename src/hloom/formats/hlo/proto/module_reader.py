@@ -12,11 +12,11 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from hloom.formats import protobuf
 from hloom.formats.hlo.proto.encoded_instructions import Parts, cut, signed
-from hloom.formats.hlo.proto.encoded_messages import VARINTS, delimited, wire_module
+from hloom.formats.hlo.proto.encoded_messages import VARINTS, delimited, fields_besides, wire_module
 from hloom.formats.hlo.proto.instruction_reader import InstructionReader
 from hloom.formats.hlo.proto.metadata import read_tables
 from hloom.formats.hlo.proto.module_header import read_header
-from hloom.formats.hlo.proto.module_writer import REMAINDER
+from hloom.formats.hlo.proto.module_writer import COMPUTATION_FIELDS, REMAINDER
 from hloom.formats.hlo.proto.original_values import read_recovery
 from hloom.formats.hlo.reserved_words import TYPE_NAMES, instruction_name
 from hloom.ir import LEGAL_NAME, Attributes, Graph, Module, Node, Parameter, free_name, legal_name, paused_collection
@@ -37,18 +37,25 @@ _HEADER = (
     "payloads",
 )
 """The fields that a Module can represent."""
+_COMPUTATION = (
+    "name", "instructions", "program_shape", "id", "root_id", "is_fusion_computation", "execution_thread",
+)  # fmt: skip
+DROPS, KEEPS = "hloom does not understand, and drops,", "hloom does not understand, and keeps,"
+"""How notes begin about what a proto has and a module has no place for."""
 
 
 def module_from_proto(proto: Any, *, name: str = "<proto>") -> Module:
     """Build a module from protobuf.HloModuleProto, which is not changed; `name` is what errors call it.
 
-    Scheduled computations are in the order of their schedule. Unknown fields are dropped with a HloomWarning. Raises
+    Scheduled computations are in the order of their schedule. Fields that have no place here are kept as they are, and
+    noted; those inside shapes, metadata and attributes are dropped with a HloomWarning. Raises
     HloomError if ids, shapes or literals are inconsistent.
     """
     with paused_collection():
         module = ProtoModuleReader(proto, name).read()
     for note in module.notes:
-        warnings.warn(note, HloomWarning, stacklevel=2)
+        if KEEPS not in note:
+            warnings.warn(note, HloomWarning, stacklevel=2)
     return module
 
 
@@ -93,7 +100,8 @@ class ProtoModuleReader:
                 getattr(remainder, field.name).CopyFrom(value)
             else:
                 setattr(remainder, field.name, value)
-        if remainder.ListFields():
+        remainder.MergeFromString(fields_besides(self.proto, [field.name for field, _ in self.proto.ListFields()]))
+        if remainder.ByteSize():
             self.module.attachments[REMAINDER] = remainder
 
     def _read_computation(self, proto: Any, wire: Any) -> None:
@@ -122,6 +130,8 @@ class ProtoModuleReader:
         graph.parameters = self._parameters(graph)
         self.module.append_graph(graph)
         self.graphs[proto.id] = graph
+        if kept := fields_besides(proto, _COMPUTATION):
+            self.module.attachments.setdefault(COMPUTATION_FIELDS, {})[name] = kept
 
     def _ordered(self, proto: Any, graph: Graph, nodes: Mapping[bytes, Node]) -> list[Node]:
         """The nodes in the order of the schedule, if there is one."""
@@ -164,13 +174,12 @@ class ProtoModuleReader:
 
     def _add_notes(self) -> None:
         losses = self.instructions.losses
-        for unknown in UnknownFieldSet(self.proto):
-            losses[f"field number {unknown.field_number} of HloModuleProto"] = None
-        for computation in self.proto.computations:
-            for unknown in UnknownFieldSet(computation):
-                losses[f"field number {unknown.field_number} of HloComputationProto"] = None
-        if losses:
-            self.module.notes.append(f"{self.source_name}: hloom does not understand, and drops, {', '.join(losses)}")
+        for message in (self.proto, *self.proto.computations):
+            for unknown in UnknownFieldSet(message):
+                losses[f"field number {unknown.field_number} of {message.DESCRIPTOR.name}"] = True
+        for is_kept, phrase in ((False, DROPS), (True, KEEPS)):
+            if listed := [name for name, kept in losses.items() if kept is is_kept]:
+                self.module.notes.append(f"{self.source_name}: {phrase} {', '.join(listed)}")
 
     def _at(self, graph: Graph, where: str, problem: str) -> HloomError:
         return HloomError(f"{self.source_name}: {graph.name}, {where}: {problem}")

@@ -34,6 +34,8 @@ from hloom.text import HloomError, HloomWarning
 
 REMAINDER = "hlo_module"
 """The attachment that holds the message fields a Module cannot represent."""
+COMPUTATION_FIELDS = "computation_fields"
+"""The attachment that holds such fields of computations, as bytes by the computation's name."""
 
 
 def module_to_proto(module: Module) -> Any:
@@ -176,6 +178,7 @@ class ModuleWriter:
                 key(6, VARINT) + root_id if root_id != b"\0" else b"",
                 number_field(7, graph in self.fused),
                 delimited(8, thread) if thread else b"",
+                self.module.attachments.get(COMPUTATION_FIELDS, {}).get(graph.name, b""),
             )
         )
 

@@ -172,8 +172,6 @@ def _write_tiled(proto: Any, sharding: Tiled) -> None:
 
 
 def _write_meshed(proto: Any, sharding: MeshSharding) -> None:
-    if sharding.reduction != "sum":
-        raise HloomError(f"{sharding}: the wire has no field for unreduced={sharding.reduction}")
     named, mesh = proto.named_sharding, sharding.mesh
     named.mesh.CopyFrom(write_mesh(mesh))
     for dimension in sharding.dimensions:
@@ -181,6 +179,7 @@ def _write_meshed(proto: Any, sharding: MeshSharding) -> None:
     named.replicated_axes.extend(write_axes(mesh, sharding.replicated))
     named.unreduced_axes.extend(write_axes(mesh, sharding.unreduced))
     named.manual_axes.extend(write_axes(mesh, sharding.manual))
+    named.reduction_op = protobuf.NamedShardingProto.ReductionOpProto.Value(sharding.reduction.upper())
     named.metadata.extend(map(write_metadata, sharding.metadata))
 
 
@@ -267,5 +266,6 @@ def _read_meshed(named: Any) -> LeafSharding:
         read_axes(mesh, named.replicated_axes, taken, is_sorted=True),
         read_axes(mesh, named.unreduced_axes, taken, is_sorted=True),
         read_axes(mesh, named.manual_axes, taken, is_sorted=True),
+        reduction=protobuf.NamedShardingProto.ReductionOpProto.Name(named.reduction_op).lower(),
         metadata=metadata,
     )
