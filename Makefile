@@ -7,7 +7,7 @@ WORKERS ?= auto
 TESTS ?=
 SECTIONS ?=
 
-.PHONY: demo test test-long test-targets bench lint docs site clean
+.PHONY: demo test test-long test-targets test-versions smoke-versions bench lint docs site clean
 
 demo: $(READY)  ## lower a GPT-2 training step, read, inspect, draw, print and run it
 	$(BIN)/python scripts/demo.py
@@ -27,6 +27,12 @@ test-targets: $(READY)  ## compile for TPUs and GPUs with their own compilers, w
 	HLOOM_TPU_PYTHON=$(CURDIR)/.targets/tpu/bin/python HLOOM_GPU_PYTHON=$(CURDIR)/.targets/gpu/bin/python \
 		$(BIN)/python -m pytest -n 0 -rs $(or $(TESTS),tests/targets/compiler)
 
+test-versions: $(READY)  ## the tests that use jax, with other versions of Python and jax, whose environments go into .versions; writes docs/versions.md
+	$(BIN)/python scripts/test_versions.py
+
+smoke-versions: $(READY)  ## a test per feature, with the oldest jax and the newest; says what could not be tried
+	$(BIN)/python scripts/test_versions.py --smoke
+
 bench: $(READY)  ## how fast reading, printing and drawing are, against XLA and xDSL; SECTIONS="reading memory" for some
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
 	$(BIN)/python -m benchmarks $(SECTIONS)
@@ -45,7 +51,7 @@ site: $(READY)  ## the documentation as a site in out/site, to be read from file
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 
 clean:
-	rm -rf $(VENV) out build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .versions out build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "hloom needs Python 3.11 or newer")'

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from tests.helpers.properties import LONG, QUICK
+from tests.helpers.xla_flags import fusion_emitters
 
 settings.load_profile(QUICK)
 
@@ -27,7 +28,7 @@ os.environ["HLOOM_CACHE_DIR"] = os.path.join(tempfile.gettempdir(), f"hloom-test
 gc.set_threshold(500_000, 4, 20)
 """Cycles are looked for rarely: trees and modules are large, and by Python's defaults a third of the time goes there."""
 
-FLAGS = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+FLAGS = f"--xla_backend_optimization_level=0 {fusion_emitters(False)}"
 """Code of XLA's CPU compiler without LLVM's optimisations and without MLIR's lowering of fusions, which take most of the
 time to compile. Tests that compare bits, or XLA's fusions, ask for the fusion emitters again."""
 

@@ -17,6 +17,7 @@ from hloom.analysis.rules import contraction
 from hloom.formats.hlo import parse
 from hloom.ir import WindowDimension
 from hloom.runtime import cost as ask_xla
+from tests.helpers.xla_flags import fusion_emitters
 
 LAYERS = 12
 CHILD = Path(__file__).with_name("lower_layers.py")
@@ -25,7 +26,7 @@ CHILD = Path(__file__).with_name("lower_layers.py")
 @cache
 def texts() -> dict[str, list[str]]:
     """The training step with its layers scanned, before and after XLA's optimisations, and unrolled, before them."""
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=true"  # without them loops gain fusions
+    flags = f"{os.environ.get('XLA_FLAGS', '')} {fusion_emitters(True)}"  # without them loops gain fusions
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2", "XLA_FLAGS": flags.strip()}
     run = subprocess.run([sys.executable, str(CHILD)], env=environment, capture_output=True, text=True, check=True)
     return json.loads(run.stdout)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from hloom.runtime import worker_client
+from tests.helpers import xla_flags
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -15,6 +16,6 @@ def fusion_emitters() -> Iterator[None]:
     """Run these programs in a worker whose functions are those of XLA's fusion emitters, which the evaluator follows."""
     worker_client.close()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XLA_FLAGS", f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=true".strip())
+        patch.setenv("XLA_FLAGS", f"{os.environ.get('XLA_FLAGS', '')} {xla_flags.fusion_emitters(True)}".strip())
         yield
         worker_client.close()

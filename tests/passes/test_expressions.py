@@ -20,6 +20,7 @@ from hloom.rewrite import Report
 from hloom.runtime import run, worker_client
 from tests.evaluator.batches import distance, is_same
 from tests.evaluator.xla import bits, types
+from tests.helpers.xla_flags import fusion_emitters
 from tests.passes.expressions import Expressions, expressions
 from tests.passes.test_elementwise import ROUNDED
 
@@ -93,7 +94,7 @@ def unsimplified() -> Iterator[None]:
     """XLA without its own simplifier and folding, which have values of their own for some constants."""
     worker_client.close()
     with pytest.MonkeyPatch.context() as patch:
-        flags = "--xla_disable_hlo_passes=algsimp,constant_folding --xla_cpu_use_fusion_emitters=true"
+        flags = f"--xla_disable_hlo_passes=algsimp,constant_folding {fusion_emitters(True)}"
         patch.setenv("XLA_FLAGS", f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip())
         yield
         worker_client.close()

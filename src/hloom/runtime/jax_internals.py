@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -97,9 +98,7 @@ class JaxInternals:
         """Types of 64 bits, as a context; experimental before 0.8."""
         if self.version >= (0, 8):
             return self.jax.enable_x64(True)
-        from jax.experimental import enable_x64
-
-        return enable_x64()
+        return import_module("jax.experimental").enable_x64()
 
 
 @lru_cache(1)

@@ -57,7 +57,8 @@ class Libraries:
 @lru_cache(1)
 def libraries() -> Libraries:
     """Import jax once, with the LAPACK kernels ready; raises HloomError where it is missing or cannot be imported."""
-    installed("jax"), installed("jaxlib")
+    for package in ("jax", "jaxlib"):
+        installed(package)
     try:
         import jax
         import jax.lax.linalg  # registers the LAPACK targets

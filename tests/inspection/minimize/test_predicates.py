@@ -27,6 +27,7 @@ from hloom.inspection.minimize.predicates import FaultMessage
 from hloom.ir import Module
 from hloom.runtime import close
 from hloom.text import HloomError
+from tests.helpers.xla_flags import fusion_emitters
 
 SMALL = "ENTRY e { x = f32[4] parameter(0) ROOT y = f32[4] tanh(x) }"
 UNKNOWN = """ENTRY e {
@@ -47,7 +48,7 @@ NOT_A_NUMBER = """ENTRY e {
 SIGNS = {"t": np.linspace(-1, 1, 64, dtype=np.float32)}
 """Half of them make `log` yield NaN."""
 FAST = "--xla_cpu_enable_fast_math=true --xla_cpu_fast_math_honor_nans=false --xla_cpu_fast_math_honor_infs=false"
-FUSED = "--xla_cpu_use_fusion_emitters=true --xla_backend_optimization_level=2"
+FUSED = f"{fusion_emitters(True)} --xla_backend_optimization_level=2"
 
 
 def verdict(predicate: FaultPredicate, text: str) -> Verdict:

@@ -11,6 +11,7 @@ import pytest
 import hloom
 from hloom.ir import Module, verify
 from hloom.runtime import check_kernels, xla_flags
+from tests.helpers.xla_flags import fusion_emitters
 
 ADD = "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }\n"
 SCATTER = (
@@ -128,7 +129,7 @@ def test_a_scatter_that_adds_what_it_updates(updates: str):
     verify(after)
     assert "scatter" in updating_kernel(after)
     assert ("copy" in [node.opcode for node in after.entry.nodes]) == (updates != "c")
-    with xla_flags("--xla_cpu_use_fusion_emitters=true"):  # tests do without, where nothing needs them
+    with xla_flags(fusion_emitters(True)):  # tests do without, where nothing needs them
         result = check_kernels(after)
     assert len(result.agreeing) >= 2 and not result.differing and not result.skipped
 
