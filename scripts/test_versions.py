@@ -30,8 +30,10 @@ PAIRS = (
     ("3.12", "0.12.0.1"), ("3.13", "0.12.0.1"), ("3.14", "0.12.0.1"),
 )  # fmt: skip
 """Python and jax; jax 0.11 and later need Python 3.12."""
+OLDER = PAIRS[0]
+"""Too old for the extra `run`: what works there works, and what does not says so."""
 SMOKE = (("3.11", "0.8.3"), ("3.12", "0.12.0.1"), ("3.13", "0.12.0.1"))
-"""The oldest pair that is supported, and the newest, with the first of these interpreters that is found."""
+"""The oldest pair whose features all work, but for those that say what they lack, and the newest, with the first of these interpreters that is found."""
 FEATURES = "tests/runtime/test_jax_features.py"
 TOOLS = ("hypothesis", "pytest", "pytest-timeout", "pytest-xdist", "scipy", "zstandard")
 """What the tests need beside hloom's own dependencies."""
@@ -59,14 +61,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--smoke", action="store_true", help="a test per feature, with the oldest and the newest pair")
     parser.add_argument("--workers", default="2", help="processes that run tests; 2 by default")
+    parser.add_argument("--tests", nargs="+", metavar="PATH", help="these tests, besides one per feature")
     parser.add_argument("--only", metavar="JAX", help="the pairs of this jax alone; the page is not written")
     options = parser.parse_args()
     if options.smoke:
         sys.exit(any(not smoke(python, jax) for python, jax in smoke_pairs()))
     pairs = [pair for pair in PAIRS if options.only in (None, pair[1])]
-    outcomes = [run(python, jax, suite(), options.workers) for python, jax in pairs]
+    tests = [FEATURES, *options.tests] if options.tests else suite()
+    outcomes = [run(python, jax, tests if (python, jax) != OLDER else [FEATURES], options.workers) for python, jax in pairs]
     if options.only is None:
-        PAGE.write_text(page(outcomes))
+        subject = f"The tests of {', '.join(options.tests)}" if options.tests else "All tests that use jax"
+        PAGE.write_text(page(outcomes, subject))
         say(f"wrote {PAGE.relative_to(ROOT)}")
 
 
@@ -171,8 +176,8 @@ def read_report(file: Path, outcome: Outcome) -> None:
             outcome.features[name.removeprefix("test_")] = {"passed": "yes", "failed": "**no**"}.get(what, said)
 
 
-def page(outcomes: Sequence[Outcome]) -> str:
-    """The text of docs/versions.md."""
+def page(outcomes: Sequence[Outcome], subject: str) -> str:
+    """The text of docs/versions.md; the subject says which tests these are."""
     ran = [outcome for outcome in outcomes if not outcome.skipped]
     names = list(dict.fromkeys(name for outcome in ran for name in outcome.features))
     lines = [
@@ -180,7 +185,7 @@ def page(outcomes: Sequence[Outcome]) -> str:
         table(["feature", *(outcome.name for outcome in ran)],
               [[name.replace("_", " "), *(outcome.features.get(name, "") for outcome in ran)] for name in names]),
         "",
-        "All tests that use jax, with each pair:",
+        f"{subject}, with each pair:",
         "",
         table(["Python / jax", "passed", "failed", "skipped"],
               [[outcome.name, *(str(outcome.counts[what]) for what in ("passed", "failed", "skipped"))]

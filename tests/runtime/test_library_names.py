@@ -71,9 +71,9 @@ def test_a_name_that_a_newer_version_dropped(version):
 def test_a_function_that_takes_other_arguments_in_a_newer_version(version):
     names = version("99.0", private=lambda jaxpr, *, is_vjp: is_vjp)
     assert names.moved(1, is_vjp=True)
-    assert refused(names.moved, 1) == (
+    assert refused(names.moved) == (
         "hloom.jit does not work with jax 99.0: fake.private.moved has other arguments (missing a required argument: "
-        f"'is_vjp')\n{TESTED}'jax<={NEWEST}'"
+        f"'jaxpr')\n{TESTED}'jax<={NEWEST}'"
     )
 
 
@@ -111,6 +111,7 @@ def test_the_range_that_is_tested_holds_the_installed_version():
     assert numbers(OLDEST) <= numbers(jax.__version__)
 
 
+@pytest.mark.skipif(numbers(jax.__version__) < numbers(OLDEST), reason="what it has is not listed")
 @pytest.mark.parametrize("name", [name for name in jax_internals._FEATURES if name != "*"])
 def test_versions_that_have_a_name(name):
     """A name that is listed is in a module of ours from the version on that the list says."""

@@ -152,6 +152,20 @@ def discharged(jaxpr: Any) -> Any:
     return references.discharge_state(jaxpr)
 
 
+def register_discharge(primitive: Any, rule: Callable[..., Any]) -> None:
+    """Register how a primitive is computed on values in place of references: `rule(types of inputs, *inputs)`.
+
+    Since 0.11 the types are in a context; before, those of the results follow.
+    """
+    internals = jax_internals()
+    is_older = internals.version < (0, 11)
+
+    def registered(given: Any, *inputs: Any, **parameters: Any) -> Any:
+        return rule(given, *inputs[1:], **parameters) if is_older else rule(given.in_avals, *inputs, **parameters)
+
+    internals.references.register_discharge_rule(primitive)(registered)
+
+
 def linearized(jaxpr: Any, moves: Any, is_reverse: bool) -> tuple[Any, int, Any, Any, Any, int]:
     """A closed jaxpr's part that computes results and residuals, and the linear one of residuals and tangents.
 

@@ -26,6 +26,7 @@ from hloom.runtime.jax_internals import (
     jax_internals,
     linearized,
     positional_effects,
+    register_discharge,
     register_elimination,
     register_linearization,
     trace,
@@ -70,7 +71,7 @@ def primitive() -> Any:
     pe.custom_partial_eval_rules[made] = _partial_eval
     pe.partial_eval_jaxpr_custom_rules[made] = partial(pe.closed_call_partial_eval_custom_rule, "jaxpr", _keep_rewrite)
     register_elimination(made, _eliminate)
-    internals.references.register_discharge_rule(made)(_discharge)
+    register_discharge(made, _discharge)
     return made
 
 
@@ -210,7 +211,7 @@ def _keep_rewrite(*arguments: Any) -> tuple[Any, Any]:
     return arguments[-2], arguments[-1]
 
 
-def _discharge(avals: Sequence[Any], _: Any, *inputs: Any, jaxpr: Any, rewrite: Rewrite) -> tuple[list[Any], Any]:
+def _discharge(avals: Sequence[Any], *inputs: Any, jaxpr: Any, rewrite: Rewrite) -> tuple[list[Any], Any]:
     """Turn references into values: the new values of those that are inputs, and the results."""
     references = jax_internals().references
     outputs = _bind(inputs, discharged(jaxpr), rewrite)

@@ -48,12 +48,12 @@ def _die_with(parent: int) -> None:
 
 
 def _compile(request: dict[str, Any], folder: Path) -> dict[str, Any]:
-    from jax._src.interpreters import mlir
-    from jaxlib import _hlo, _jax, xla_client  # pyright: ignore[reportAttributeAccessIssue]
-    from jaxlib.mlir import ir
+    from jax.extend.mlir import hlo_to_stablehlo, ir
+    from jax.interpreters import mlir
+    from jaxlib import _hlo, xla_client  # pyright: ignore[reportAttributeAccessIssue]
 
     devices = _devices(request)[: request["replicas"] * request["partitions"]]
-    stablehlo = _jax.mlir.hlo_to_stablehlo((folder / "program.pb").read_bytes())
+    stablehlo = hlo_to_stablehlo((folder / "program.pb").read_bytes())
     start = time.perf_counter()
     with mlir.make_ir_context():
         program = ir.Module.parse(stablehlo)
