@@ -33,7 +33,7 @@ PAIRS = (
 OLDER = PAIRS[0]
 """Too old for the extra `run`: what works there works, and what does not says so."""
 SMOKE = (("3.11", "0.8.3"), ("3.12", "0.12.0.1"), ("3.13", "0.12.0.1"))
-"""The oldest pair whose features all work, but for those that say what they lack, and the newest, with the first of these interpreters that is found."""
+"""The oldest pair that is supported, and the newest, with the first of these interpreters that is found."""
 FEATURES = "tests/runtime/test_jax_features.py"
 TOOLS = ("hypothesis", "pytest", "pytest-timeout", "pytest-xdist", "scipy", "zstandard")
 """What the tests need beside hloom's own dependencies."""
@@ -68,7 +68,7 @@ def main() -> None:
         sys.exit(any(not smoke(python, jax) for python, jax in smoke_pairs()))
     pairs = [pair for pair in PAIRS if options.only in (None, pair[1])]
     tests = [FEATURES, *options.tests] if options.tests else suite()
-    outcomes = [run(python, jax, tests if (python, jax) != OLDER else [FEATURES], options.workers) for python, jax in pairs]
+    outcomes = [run(*pair, [FEATURES] if pair == OLDER else tests, options.workers) for pair in pairs]
     if options.only is None:
         subject = f"The tests of {', '.join(options.tests)}" if options.tests else "All tests that use jax"
         PAGE.write_text(page(outcomes, subject))
@@ -121,7 +121,7 @@ def run(python: str, jax: str, tests: Sequence[str], workers: str) -> Outcome:
     else:
         read_report(report, outcome)
     say(f"Python {python} with jax {jax}: {', '.join(f'{count} {what}' for what, count in outcome.counts.items())}")
-    for name, problem in outcome.failures.items():
+    for name, problem in list(outcome.failures.items())[:MOST_FAILURES]:
         say(f"  {name}: {problem}")
     return outcome
 

@@ -246,7 +246,8 @@ def call_function(context: Any, symbol: str, inputs: Sequence[Any], tokens: int 
     internals, outer = jax_internals(), context.module_context
     mlir, is_flat = internals.mlir, internals.version < (0, 10)
     types = [mlir.token_type()] * tokens
-    types += [mlir.aval_to_ir_types(*(() if is_flat else (outer,)), aval) for aval in context.avals_out]
+    avals = context.avals_out
+    types += map(mlir.aval_to_ir_type, avals) if is_flat else [mlir.aval_to_ir_types(outer, aval) for aval in avals]
     target = internals.ir.FlatSymbolRefAttr.get(symbol)
     if is_flat:
         results = internals.func.CallOp(mlir.flatten_ir_types(types), target, mlir.flatten_ir_values(inputs)).results
