@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hloom.formats.hlo import PrintOptions, load, parse, print_module, to_text
+from hloom.formats.hlo import PrintOptions, load, module_to_proto, parse, print_module, to_text
 from hloom.ir import equal
 from tests.cli.conftest import STEP, Call
 
@@ -82,6 +82,17 @@ def test_notes_go_to_standard_error(call: Call):
     assert len(notes) == 6
     assert notes[0].startswith("note: <stdin>:3:")
     assert notes[5] == "note: 3 more notes; `hloom inspect` lists them"
+
+
+def test_fields_of_newer_protos_are_kept_and_only_inspect_says_so(call: Call, tmp_path: Path):
+    proto = module_to_proto(MODULE)
+    proto.computations[0].instructions[0].MergeFromString(b"\xfa\x3f\x03abc")
+    (tmp_path / "newer.pb").write_bytes(proto.SerializeToString(deterministic=True))
+    result = call("print", tmp_path / "newer.pb", "-o", tmp_path / "again.pb")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert (tmp_path / "again.pb").read_bytes() == (tmp_path / "newer.pb").read_bytes()
+    said = " ".join(call("inspect", tmp_path / "newer.pb").stdout.split())
+    assert "hloom does not understand, and keeps, field number 1023 of HloInstructionProto" in said
 
 
 def test_strict(call: Call):

@@ -66,6 +66,8 @@ _FEATURES = {
     "_convert_element_type": ("hloom.function", OLDEST),
     "resolve_argnums": ("hloom.auto_shard", OLDEST),
     "ordered_effects": ("hloom.auto_shard", OLDEST),
+    # private before jax 0.10:
+    "subjaxprs": (_JIT, OLDEST),
     # private before jax 0.11:
     "backward_pass": (_DERIVATIVES, OLDEST),
     "jvp_jaxpr": (_DERIVATIVES, OLDEST),
