@@ -160,7 +160,7 @@ def _counterparts() -> dict[int, Any]:
         pass
     for ours, theirs in pairs:
         for name in dir(ours):
-            function, other = getattr(ours, name), getattr(theirs, name, None)
+            function, other = getattr(ours, name), vars(theirs).get(name)  # not getattr: deprecated names warn
             if callable(function) and callable(other) and not isinstance(function, type):
                 if getattr(function, "__name__", None) == name:
                     table[id(function)] = other
