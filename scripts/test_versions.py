@@ -35,6 +35,7 @@ OLDER = PAIRS[0]
 SMOKE = (("3.11", "0.8.3"), ("3.12", "0.12.0.1"), ("3.13", "0.12.0.1"))
 """The oldest pair that is supported, and the newest, with the first of these interpreters that is found."""
 FEATURES = "tests/runtime/test_jax_features.py"
+NO_INTERPRETER = "no Python {} on the path or among pyenv's versions"
 TOOLS = ("hypothesis", "pytest", "pytest-timeout", "pytest-xdist", "scipy", "zstandard")
 """What the tests need beside hloom's own dependencies."""
 REASONS = {
@@ -66,17 +67,20 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help="a test per feature, with the oldest and the newest pair")
     parser.add_argument("--workers", default="2", help="processes that run tests; 2 by default")
     parser.add_argument("--tests", nargs="+", metavar="PATH", help="these tests, besides one per feature")
-    parser.add_argument("--only", metavar="JAX", help="the pairs of this jax alone; the page is not written")
+    parser.add_argument("--only", metavar="JAX", help="the pairs of this jax; the others are as they were run last")
     options = parser.parse_args()
     if options.smoke:
         sys.exit(any(not smoke(python, jax) for python, jax in smoke_pairs()))
-    pairs = [pair for pair in PAIRS if options.only in (None, pair[1])]
     tests = [FEATURES, *options.tests] if options.tests else suite()
-    outcomes = [run(*pair, [FEATURES] if pair == OLDER else tests, options.workers) for pair in pairs]
-    if options.only is None:
-        subject = f"The tests of {', '.join(options.tests)}" if options.tests else "All tests that use jax"
-        PAGE.write_text(page(outcomes, subject))
-        say(f"wrote {PAGE.relative_to(ROOT)}")
+    outcomes = [
+        run(*pair, [FEATURES] if pair == OLDER else tests, options.workers)
+        if options.only in (None, pair[1])
+        else last_run(*pair)
+        for pair in PAIRS
+    ]
+    subject = f"The tests of {', '.join(options.tests)}" if options.tests else "All tests that use jax"
+    PAGE.write_text(page(outcomes, subject))
+    say(f"wrote {PAGE.relative_to(ROOT)}")
 
 
 def say(text: str) -> None:
@@ -130,11 +134,21 @@ def run(python: str, jax: str, tests: Sequence[str], workers: str) -> Outcome:
     return outcome
 
 
+def last_run(python: str, jax: str) -> Outcome:
+    """What the report of a pair says that was run before."""
+    outcome, report = Outcome(python, jax), ENVIRONMENTS / f"py{python}-jax{jax}" / "report.xml"
+    if report.exists():
+        read_report(report, outcome)
+    else:
+        outcome.skipped = NO_INTERPRETER.format(python) if interpreter(python) is None else "nobody asked for it"
+    return outcome
+
+
 def environment(python: str, jax: str) -> tuple[Path | None, str]:
     """The interpreter of the pair's environment, made if needed; or None and why not."""
     base = interpreter(python)
     if base is None:
-        return None, f"no Python {python} on the path or among pyenv's versions"
+        return None, NO_INTERPRETER.format(python)
     folder = ENVIRONMENTS / f"py{python}-jax{jax}"
     executable, ready = folder / "bin" / "python", folder / ".ready"
     if not ready.exists():
