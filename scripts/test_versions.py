@@ -197,7 +197,7 @@ def read_report(file: Path, outcome: Outcome) -> None:
 def page(outcomes: Sequence[Outcome], subject: str) -> str:
     """The text of docs/versions.md; the subject says which tests these are."""
     ran = [outcome for outcome in outcomes if not outcome.skipped]
-    names = list(dict.fromkeys(name for outcome in ran for name in outcome.features))
+    names = sorted({name for outcome in ran for name in outcome.features})
     lines = [
         *INTRODUCTION,
         table(["feature", *(outcome.name for outcome in ran)],
