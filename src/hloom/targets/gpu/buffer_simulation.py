@@ -11,14 +11,18 @@ from functools import partial
 from hloom.analysis import GPU, Device, Donations, Liveness, is_control_flow, liveness
 from hloom.ir import Graph, Module
 from hloom.passes import ADD_UPDATES, SIMPLIFY_STRICTLY_BEFORE_DOTS, apply_in_place, dce, hoist, inline
-from hloom.targets.cpu.algebraic_simplifier import simplify
-from hloom.targets.cpu.buffer_simulation import NOT_HOISTED, KernelScheduler
-from hloom.targets.cpu.copy_insertion import insert_copies
-from hloom.targets.cpu.flatten_call_graph import flatten_call_graph
-from hloom.targets.cpu.float_normalization import normalize_floats
-from hloom.targets.cpu.gather_simplifier import simplify_gathers
-from hloom.targets.cpu.layout_assignment import assign_layouts, clear_layouts
-from hloom.targets.cpu.select_and_scatter_expander import expand_select_and_scatter
+from hloom.targets.cpu import (
+    NOT_HOISTED,
+    KernelScheduler,
+    assign_layouts,
+    clear_layouts,
+    expand_select_and_scatter,
+    flatten_call_graph,
+    insert_copies,
+    normalize_floats,
+    simplify,
+    simplify_gathers,
+)
 from hloom.targets.gpu.convolution_layout import convolution_layout
 from hloom.targets.gpu.convolution_padding import pad_convolutions
 from hloom.targets.gpu.dot_fusion import DotKernels, fuse_dots

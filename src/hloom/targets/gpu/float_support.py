@@ -10,7 +10,7 @@ from collections.abc import Collection
 from hloom.analysis import Device, called_computations, is_control_flow
 from hloom.ir import Apply, Graph, Node, TensorType, Trait
 from hloom.ops import with_trait
-from hloom.targets.cpu.float_normalization import UNCHANGED
+from hloom.targets.cpu import UNCHANGED
 
 MOVED = UNCHANGED | with_trait(Trait.MOVES_DATA) | with_trait(Trait.COLLECTIVE) | {
     "compare", "constant", "dot", "reduce-precision", "scatter", "select", "select-and-scatter", "xor"

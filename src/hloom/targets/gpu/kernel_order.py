@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from hloom.analysis import instruction_post_order, leaf_bytes, list_schedule
 from hloom.ir import Graph, Node, Trait, post_order
 from hloom.ops import SAME_BYTES, with_trait
-from hloom.targets.cpu.bfs_scheduler import append_kernel, kernel_operands
+from hloom.targets.cpu import append_kernel, kernel_operands
 
 WITHOUT_MEMORY = SAME_BYTES | with_trait(Trait.KEEPS_ORDER) | with_trait(Trait.TUPLE) | {"constant", "parameter"}
 """Opcodes whose results are in the memory of others."""
