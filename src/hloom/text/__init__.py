@@ -13,6 +13,7 @@ from hloom.text.files import read_stream as read_stream
 from hloom.text.files import system_message as system_message
 from hloom.text.files import unreadable as unreadable
 from hloom.text.files import unwritable as unwritable
+from hloom.text.lazy_names import imports_names_lazily as imports_names_lazily
 from hloom.text.names import names_meant as names_meant
 from hloom.text.names import near_names as near_names
 from hloom.text.names import resolve_name as resolve_name

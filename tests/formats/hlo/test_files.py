@@ -589,7 +589,7 @@ def test_lowerings_are_read_from_their_protos(source: object, monkeypatch: pytes
         read.append(data)
         return Module()
 
-    monkeypatch.setattr("hloom.formats.hlo.files.read_proto", read_proto)
+    monkeypatch.setattr("hloom.formats.hlo.proto.read_proto", read_proto)
     assert load(source).source_name == f"<{type(source).__name__}>"
     assert read == [b"\x0a\x01f"]
 

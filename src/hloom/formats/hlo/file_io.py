@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
@@ -51,7 +50,7 @@ def write_folder(path: str | os.PathLike[str], texts: Mapping[str, str]) -> Path
     """
     check_new_folder(path)
     target = Path(os.path.realpath(path))
-    beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}")
+    beside = target.with_name(f".{target.name[:100]}.{os.urandom(4).hex()}")
     try:
         beside.mkdir()
         for name, text in texts.items():
@@ -86,7 +85,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     written, also if a read-only file exists there.
     """
     target = Path(os.path.realpath(path))
-    beside = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}")
+    beside = target.with_name(f".{target.name[:100]}.{os.urandom(4).hex()}")
     try:
         if os.path.exists(path) and not os.path.isfile(path):
             yield Path(path)

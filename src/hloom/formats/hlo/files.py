@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hloom.formats.hlo import proto
 from hloom.formats.hlo.compression import COMPRESSED, LIMITS, Limits, compress, decompress
 from hloom.formats.hlo.dump_directory import choose, choose_by_path
 from hloom.formats.hlo.file_io import STDIN, read_bytes, write_whole
 from hloom.formats.hlo.jax_program import is_lowering, proto_of
 from hloom.formats.hlo.module_reader import parse
 from hloom.formats.hlo.printer import PrintOptions, print_module
-from hloom.formats.hlo.proto import read_proto, write_proto
 from hloom.ir import Module, ModuleLike, as_module
 from hloom.text import HloomError, Location, ParseError, Source, Unsupported, unreadable
 
@@ -152,8 +152,8 @@ def _proto_bytes(module: Module, options: PrintOptions) -> bytes:
     """The smallest message that can hold everything the module carries."""
     del options
     if "arguments" in module.attachments or "result" in module.attachments:
-        return write_proto(module, "hlo_snapshot")
-    return write_proto(module, "hlo" if "buffer_assignment" in module.attachments else "hlo_module")
+        return proto.write_proto(module, "hlo_snapshot")
+    return proto.write_proto(module, "hlo" if "buffer_assignment" in module.attachments else "hlo_module")
 
 
 WRITERS: dict[str, Callable[[Module, PrintOptions], bytes]] = {
@@ -226,6 +226,6 @@ def _from_text(text: str, name: str, strict: bool) -> Module:
 
 
 def _from_proto(data: bytes, name: str) -> Module:
-    module = read_proto(data, name=name)
+    module = proto.read_proto(data, name=name)
     module.source_name = name
     return module
