@@ -39,8 +39,11 @@ LONGEST_KEPT = 1 << 14
 """Longer signatures, in characters, are not cached."""
 
 _ELEMENT = re.compile(r"([a-z][a-z0-9]*)(?=\s*\[)")
-_SIMPLE = re.compile(r"([a-z][a-z0-9]*)\[([0-9,]*)\](?:\{([0-9,]+)\})?(?![{\[])")
-_TUPLE_ELEMENT = re.compile(r"\s*+(?:/\*index=[0-9]++\*/)?([a-z][a-z0-9]*+\[[0-9,]*+\](?:\{[0-9,]++\})?)(,|\))")
+_TILE = r"\([0-9]{1,9}(?:,[0-9]{1,9})*\)"
+_LAYOUT = rf"\{{(?:[0-9,]+|(?=:))(?::(?:T(?:{_TILE})+)?(?:S\([0-9]{{1,9}}\))?)?\}}"
+"""A layout of an order, tiles and a memory space."""
+_SIMPLE = re.compile(rf"([a-z][a-z0-9]*)\[([0-9,]*)\]({_LAYOUT})?(?![{{\[])")
+_TUPLE_ELEMENT = re.compile(rf"\s*+(?:/\*index=[0-9]++\*/)?([a-z][a-z0-9]*+\[[0-9,]*+\](?:{_LAYOUT})?)(,|\))")
 """One plain element of a tuple and what follows it."""
 _PLAIN_SIGNATURE = re.compile(r"\(([^()\n]*+)\)->([^(){}>\n]*+(?:\{[0-9,]++\})?+)(?=\})")
 """A signature from arrays to an array, as in the braces of the header's entry layout."""
@@ -171,12 +174,27 @@ def simple_type(text: str) -> TensorType | None:
         return None
     layout = None
     if layout_text is not None:
-        order = layout_text.split(",")
-        if len(layout_text) > 200 or "" in order or sorted(map(int, order)) != list(range(len(dims))):
+        layout = _simple_layout(layout_text)
+        if layout is None or len(layout.minor_to_major) != len(dims):
             return None
-        layout = Layout(tuple(map(int, order)))
     type_ = TensorType(DTYPES[name], dims, layout)
     return type_ if type_.is_countable else None
+
+
+@lru_cache(maxsize=2048)
+def _simple_layout(text: str) -> Layout | None:
+    """The layout of a text such as {1,0:T(8,128)S(1)}; None sends it to the careful path."""
+    order_text, _, annotations = text[1:-1].partition(":")
+    order = order_text.split(",") if order_text else []
+    if len(order_text) > 200 or "" in order or sorted(map(int, order)) != list(range(len(order))):
+        return None
+    tile_text, _, space = annotations.rstrip(")").partition("S(")
+    tiles = tile_text[2:].rstrip(")").split(")(") if tile_text else []
+    return Layout(
+        tuple(map(int, order)),
+        tuple(tuple(map(int, tile.split(","))) for tile in tiles),
+        memory_space=int(space or 0),
+    )
 
 
 def _layout_follows(cursor: Cursor) -> bool:
