@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from struct import Struct
 from typing import Any
 
@@ -132,8 +133,11 @@ def _is_plain_zero(element: np.ndarray) -> bool:
 def _scalar_text(data: np.ndarray, dtype: DType) -> str:
     if dtype.kind is DTypeKind.BOOLEAN:
         return "true" if data else "false"
+    value = data.item()
+    if dtype.is_float and value != value:
+        return _nan_text(int.from_bytes(data.tobytes(), sys.byteorder), dtype)
     text_of = _PLAIN_TEXTS.get(dtype.name)
-    return (text_of and text_of(data.item())) or _element_texts(data.reshape(-1), dtype)[0]
+    return (text_of and text_of(value)) or _element_texts(data.reshape(-1), dtype)[0]
 
 
 def _plain_f32(value: float) -> str | None:
@@ -172,10 +176,17 @@ def _plain_c64(value: complex) -> str | None:
     return None if real is None or imaginary is None else f"({real}, {imaginary})"
 
 
+def _plain_narrow(value: Any, digits: int) -> str | None:
+    """The text of a float of 16 bits or fewer; None for a NaN."""
+    number = float(value)
+    return _zero_text(number) if not number or number != number else f"{number:.{digits}g}"
+
+
 _PLAIN_TEXTS: dict[str, Callable[[Any], str | None]] = {
     "f32": _plain_f32,
     "f64": _plain_f64,
     "c64": _plain_c64,
+    **{name: partial(_plain_narrow, digits=_DIGITS[name]) for name in ("bf16", "f16")},
     **{f"{sign}{bits}": str for sign in "su" for bits in (8, 16, 32, 64)},
 }
 """The formatter of a single number, for types where formatting one by one is fastest."""
@@ -287,15 +298,18 @@ def _wide_texts(flat: np.ndarray, dtype: DType) -> list[str]:
 def _respell(texts: list[str], flat: np.ndarray, dtype: DType) -> list[str]:
     """Fix what C's printf gets wrong: the signs and payloads of NaNs, and -0, which XLA reads as an integer."""
     words = flat.view(f"u{dtype.byte_count}")
-    sign = 2 ** (dtype.bits - 1)
-    width = PAYLOAD_BITS.get(dtype.name, 0)
     with np.errstate(all="ignore"):
         wide = flat.astype(np.float64)
     for index in np.flatnonzero(np.isnan(wide)).tolist():
-        word = int(words[index])
-        payload = word & (2**width - 1)
-        negative = "-" if word & sign and dtype.name != "f8e8m0fnu" else ""
-        texts[index] = f"{negative}nan" + (f"(0x{payload:x})" if width and payload != 2 ** (width - 1) else "")
+        texts[index] = _nan_text(int(words[index]), dtype)
     for index in np.flatnonzero((wide == 0) & np.signbit(wide)).tolist():
         texts[index] = "-0.0"
     return texts
+
+
+def _nan_text(word: int, dtype: DType) -> str:
+    """The text of a NaN, of its bits: the payload where it is not the usual one."""
+    width = PAYLOAD_BITS.get(dtype.name, 0)
+    payload = word & (2**width - 1)
+    negative = "-" if word & 2 ** (dtype.bits - 1) and dtype.name != "f8e8m0fnu" else ""
+    return f"{negative}nan" + (f"(0x{payload:x})" if width and payload != 2 ** (width - 1) else "")

@@ -91,8 +91,8 @@ class TensorType(Type):
     dims: tuple[int, ...]
     layout: Layout | None
     dynamic: tuple[bool, ...] | None
-    _without_layout: TensorType | None
-    """The same array without its layout, cached because type comparisons need it; None if it has no layout."""
+    _without_layout: TensorType
+    """The same array without its layout, kept once it was asked for, because type comparisons ask often."""
 
     def __new__(
         cls,
@@ -111,8 +111,6 @@ class TensorType(Type):
             for name, value in (("dtype", dtype), ("dims", dims), ("layout", layout), ("dynamic", flags)):
                 object.__setattr__(made, name, value)
             object.__setattr__(made, "text", f"{dtype}[{made.dims_text}]{'' if layout is None else layout}")
-            plain = None if layout is None else TensorType(dtype, dims, None, flags)
-            object.__setattr__(made, "_without_layout", plain)
         return made
 
     @property
@@ -159,9 +157,15 @@ class TensorType(Type):
 
     def with_layout(self, layout: Layout | None) -> TensorType:
         """The same array with another layout."""
-        if layout is None:
-            return self._without_layout or self
-        return TensorType(self.dtype, self.dims, layout, self.dynamic)
+        if layout is not None:
+            return TensorType(self.dtype, self.dims, layout, self.dynamic)
+        if self.layout is None:
+            return self
+        try:
+            return self._without_layout
+        except AttributeError:
+            object.__setattr__(self, "_without_layout", TensorType(self.dtype, self.dims, None, self.dynamic))
+            return self._without_layout
 
     def with_dtype(self, dtype: DType) -> TensorType:
         """The same array with another element type."""
@@ -174,23 +178,26 @@ class TupleType(Type):
     __slots__ = ("_without_layout", "elements")
     elements: tuple[Type, ...]
     _without_layout: TupleType | None
-    """The same tuple without layouts; None if it has no layouts."""
+    """The same tuple without layouts, kept once it was asked for; None if it has no layouts."""
 
     def __new__(cls, elements: Sequence[Type] = ()) -> TupleType:
         elements = tuple(elements)
         made, fresh = cls._intern(elements)
         assert isinstance(made, TupleType)
         if fresh:
-            plain = tuple([without_layout(element) for element in elements])
             object.__setattr__(made, "elements", elements)
-            object.__setattr__(made, "_without_layout", None if plain == elements else TupleType(plain))
             object.__setattr__(made, "text", "(" + list_with_indices([str(e) for e in elements]) + ")")
         return made
 
     @property
     def without_layouts(self) -> TupleType:
         """The same values without layouts."""
-        return self._without_layout or self
+        try:
+            return self._without_layout or self
+        except AttributeError:
+            plain = tuple([without_layout(element) for element in self.elements])
+            object.__setattr__(self, "_without_layout", None if plain == self.elements else TupleType(plain))
+            return self._without_layout or self
 
 
 def element_at(type_: Type | None, index: Sequence[int]) -> Type | None:
