@@ -195,8 +195,8 @@ class TupleType(Type):
         try:
             return self._without_layout or self
         except AttributeError:
-            plain = tuple([without_layout(element) for element in self.elements])
-            object.__setattr__(self, "_without_layout", None if plain == self.elements else TupleType(plain))
+            plain = map_leaves(self, without_layout)
+            object.__setattr__(self, "_without_layout", None if plain is self else plain)
             return self._without_layout or self
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from hloom.formats.hlo.tokens import BRACED_STEP
 from hloom.ir import (
     PROTO_FIELDS,
     AttributeKind,
@@ -17,7 +17,8 @@ from hloom.ir import (
 from hloom.text import escape
 
 _K = AttributeKind
-
+_BRACE = re.compile(r"[{}]")
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 Name = Callable[[Any], str]
 """Returns the name of a graph or a node in the text."""
@@ -82,12 +83,15 @@ def is_balanced(value: str) -> bool:
     """Whether a text is a single pair of matching braces with its contents, in plain ASCII."""
     if not value.startswith("{") or not value.isascii() or "\0" in value:
         return False
-    depth, position = 0, 0
-    while match := BRACED_STEP.match(value, position):
-        position = match.end()
-        depth += 1 if match[1] == "{" else -1
+    outside = _STRING.sub("", value)
+    braces = _BRACE.findall(outside)
+    if '"' in outside or not value.endswith("}"):
+        return False
+    depth = 0
+    for count, brace in enumerate(braces, 1):
+        depth += 1 if brace == "{" else -1
         if depth == 0:
-            return position == len(value)
+            return count == len(braces)
     return False
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from functools import lru_cache
 from typing import Any
 
 from hloom.formats.hlo.reserved_words import check_word
@@ -49,12 +48,15 @@ _PLAIN_FIELD = re.compile(
 _NEWER = frozenset(("debug_attributes",))
 """Header attributes that the current XLA parser does not know yet."""
 _NUMBER = r"(0|[1-9][0-9]{0,8})"
-_PRINTED_NAME = re.compile(rf'{_NUMBER} "([ !#-&(-\[\]-~]*+)"')
+_PRINTED_NAME = re.compile(rf'^{_NUMBER} "([ !#-&(-\[\]-~]*+)"$', re.MULTILINE)
 _PRINTED_LOCATION, _PRINTED_FRAME = (
-    re.compile(rf"{_NUMBER} \{{" + " ".join(rf"{field.name}={_NUMBER}" for field in fields(row)) + r"\}")
+    re.compile(
+        rf"^{_NUMBER} \{{" + " ".join(rf"{field.name}={_NUMBER}" for field in fields(row)) + r"\}$", re.MULTILINE
+    )
     for row in (FileLocation, StackFrame)
 )
 """Rows of the stack tables in exactly the printed form."""
+_NUMBERED_LINES = re.compile(r"(?:[0-9][^\n]*+\n)*+")
 _FIELD = re.compile(r"([a-z_]+)\s*=")
 
 
@@ -131,21 +133,17 @@ def _check_rows(cursor: Cursor, title: str, rows: Mapping[int, Any], position: i
             raise cursor.error(f"{name}={getattr(wide[0], name)} of {title} does not fit into 32 bits", position)
 
 
-@lru_cache(maxsize=8)
-def _lines_of(row: re.Pattern[str]) -> re.Pattern[str]:
-    """Matches as many consecutive rows as possible."""
-    return re.compile(f"(?:{row.pattern}\n)*+")
-
-
 def _read_rows(
     cursor: Cursor, row: re.Pattern[str], parse: Callable[[str], dict[int, Any]], read_row: Callable[[Cursor], Any]
 ) -> Mapping[int, Any]:
     """A table's rows; if all are in printed form, they are parsed lazily."""
-    block = cursor.match(_lines_of(row))
-    printed = PrintedRows(block[0] if block else "", parse)
-    if not cursor.peek().isdecimal():
-        return printed
-    rows = dict(printed)
+    block = _NUMBERED_LINES.match(cursor.text, cursor.skip(), cursor.end)
+    if block and len(row.findall(block[0])) == block[0].count("\n"):
+        cursor.position = block.end()
+        printed = PrintedRows(block[0], parse)
+        if not cursor.peek().isdecimal():
+            return printed
+    rows: dict[int, Any] = {}
     while cursor.peek().isdecimal():
         number = read_natural(cursor)
         rows[number] = read_row(cursor)

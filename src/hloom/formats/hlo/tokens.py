@@ -19,7 +19,7 @@ NUMBER = re.compile(
     r"-?(?:(?:[0-9]++(?:\.[0-9]*+)?|(?<=-)\.[0-9]++)(?:[eE][+-]?[0-9]++)?|inf\b|nan\b(?:\(0x[0-9a-fA-F]+\))?)"
 )
 STRING = re.compile(r'"((?:[^"\\]++|\\.)*+)"|\'((?:[^\'\\]++|\\.)*+)\'', re.DOTALL)
-BRACED_STEP = re.compile(r'[^{}"]*+(?:"(?:[^"\\]++|\\.)*+"[^{}"]*+)*+([{}])', re.DOTALL)
+_BRACED_STEP = re.compile(r'[^{}"]*+(?:"(?:[^"\\]++|\\.)*+"[^{}"]*+)*+([{}])', re.DOTALL)
 _PLAIN_INTEGERS = re.compile(r"\{((?:[0-9]{1,18}(?:, ?[0-9]{1,18})*+)?)\}")
 
 LOWEST_INTEGER = -(2**63)
@@ -87,7 +87,7 @@ def read_braced(cursor: Cursor, what: str = "'{'") -> str:
         raise cursor.error(f"expected {what}, found {cursor.next_token()}")
     depth, position = 0, start
     while True:
-        match = BRACED_STEP.match(cursor.text, position, cursor.end)
+        match = _BRACED_STEP.match(cursor.text, position, cursor.end)
         if match is None:
             raise cursor.error("this '{' is never closed", start)
         position = match.end()
