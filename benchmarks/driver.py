@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 from benchmarks.chains import (
@@ -27,10 +29,28 @@ from hloom.passes import apply_in_place
 from hloom.rewrite import RuleIndex
 
 FURTHER = (9, 99, 999)
-FASTEST_PEER = AtLeast(4)
 LINEAR = AtMost(1.3)
 TWICE = AtMost(2)
 LEAST_PER_SECOND = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Another rewriting driver: the package that it needs, how its chain is made and rewritten, and our bar."""
+
+    name: str
+    package: str
+    make: Callable[[int], Any]
+    run: Callable[[Any], int]
+    bar: AtLeast | None = None
+
+
+PEERS = (
+    Peer("xDSL, declared (PDL)", "xdsl", xdsl_chain, xdsl_pdl_rewrite, AtLeast(4)),
+    Peer("xDSL, written in Python", "xdsl", xdsl_chain, xdsl_rewrite),
+    Peer("torch.fx", "torch", torch_chain, torch_rewrite),
+)
+"""Those that are installed are measured."""
 
 
 def driver(plan: Plan) -> Iterator[Figure]:
@@ -38,21 +58,13 @@ def driver(plan: Plan) -> Iterator[Figure]:
     one = RuleIndex([fuse_multiply_add])
     among = [RuleIndex([*further_rules(count), fuse_multiply_add]) for count in FURTHER]
     size = plan.chain
-    ours, declared, written, torch, *crowded = take_turns(
-        [
-            _hloom(size, one),
-            _peer(size, xdsl_chain, xdsl_pdl_rewrite),
-            _peer(size, xdsl_chain, xdsl_rewrite),
-            _peer(size, torch_chain, torch_rewrite),
-            *(_hloom(size, index) for index in among),
-        ],
-        plan.seconds,
-        fewest=3,
-    )
+    found = [peer for peer in PEERS if find_spec(peer.package) is not None]
+    jobs = [_hloom(size, one), *(_peer(size, peer) for peer in found), *(_hloom(size, index) for index in among)]
+    ours, *others = take_turns(jobs, plan.seconds, fewest=3)
+    theirs, crowded = others[: len(found)], others[len(found) :]
     name = f"rewrite: one fusion per three of {size:,} ops"
-    yield _against(name, size, ours, "xDSL, declared (PDL)", declared, FASTEST_PEER)
-    yield _against(name, size, ours, "xDSL, written in Python", written, None)
-    yield _against(name, size, ours, "torch.fx", torch, None)
+    for peer, times in zip(found, theirs, strict=True):
+        yield _against(name, size, ours, peer.name, times, peer.bar)
     yield Figure(
         f"{name}, a second", f"{size / ours.best:,.0f} ops", "the bar", f"{LEAST_PER_SECOND:,} ops",
         size / ours.best / LEAST_PER_SECOND, size / ours.median / LEAST_PER_SECOND, AtLeast(1), size / ours.best,
@@ -83,8 +95,8 @@ def _pairs(ops: int, index: RuleIndex) -> Job:
     return Job(lambda module: _all_fused(hloom_rewrite(module, index), ops), lambda: hloom_pairs(ops // LINK))
 
 
-def _peer(size: int, make: Callable[[int], Any], run: Callable[[Any], int]) -> Job:
-    return Job(lambda module: _all_fused(run(module), size), lambda: make(size // LINK))
+def _peer(size: int, peer: Peer) -> Job:
+    return Job(lambda module: _all_fused(peer.run(module), size), lambda: peer.make(size // LINK))
 
 
 def _all_fused(count: int, ops: int) -> None:

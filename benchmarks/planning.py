@@ -50,13 +50,13 @@ def _chains(plan: Plan) -> Iterator[Figure]:
 
 
 def _against_the_solver(plan: Plan) -> Iterator[Figure]:
-    """The same network solved by messages, and by HiGHS as one integer program; both prove what they find."""
+    """The same network solved by messages, to the gap at which they stop, and by HiGHS as one integer program."""
     program = training_step(plan.small, metadata=False)
     problem = build_problem(parse(program.text), Mesh.parse("data=2,model=4"))
     jobs = [Job(_by_messages, lambda: quotient_graph(problem)), Job(_by_the_solver, lambda: quotient_graph(problem))]
     ours, theirs = take_turns(jobs, plan.seconds, FEWEST)
     yield Figure(
-        f"ilp on 2x4: {program.name}",
+        f"ilp on 2x4, to {ilp.NEARLY:.1%}: {program.name}",
         f"{ours.best:.2f} s",
         "HiGHS",
         f"{theirs.best:.2f} s",
@@ -68,7 +68,7 @@ def _against_the_solver(plan: Plan) -> Iterator[Figure]:
 
 def _by_messages(graph: FactorGraph) -> None:
     result = ilp.solve(graph, Deadline())
-    assert result.gap <= ilp.PROVEN
+    assert result.gap <= ilp.NEARLY
 
 
 def _by_the_solver(graph: FactorGraph) -> None:

@@ -12,6 +12,7 @@ from benchmarks.clusters import clusters
 from benchmarks.diff import differences
 from benchmarks.driver import attempts, driver
 from benchmarks.figures import Figure
+from benchmarks.first import first
 from benchmarks.fit import fits
 from benchmarks.functions import functions
 from benchmarks.graphs import drawings, editing, protos
@@ -41,6 +42,7 @@ from benchmarks.timeline import timelines
 
 SECTIONS: dict[str, Callable[[Plan], Iterator[Figure]]] = {
     "reading": reading,
+    "first": first,
     "million": reading_a_million,
     "repetitions": reading_repetitions,
     "xdsl": reading_against_xdsl,

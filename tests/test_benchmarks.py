@@ -11,6 +11,7 @@ pytest.importorskip("jaxlib")
 from benchmarks import page, peers
 from benchmarks.clock import Job, Times, take_turns
 from benchmarks.figures import AtLeast, AtMost, Figure, growth, times_as_fast, times_the_time
+from benchmarks.first import DUMPS
 from benchmarks.minimize import FAULTS as PLANTED
 from benchmarks.programs import Plan, Program, all_different, all_equal, repeated, training_step
 from benchmarks.ranks import spearman
@@ -24,7 +25,7 @@ TINY = Config(layers=1, width=8, heads=2, vocabulary=16, sequence=4, batch=2)
 LARGER = Config(layers=2, width=8, heads=2, vocabulary=16, sequence=4, batch=2)
 PLAN = Plan(small=TINY, large=LARGER, copies=3, rows=20, seconds=0, chain=30, long_chain=90, layers=(1, 2))
 
-NEEDS = {"xdsl": ["xdsl"], "mlir": ["xdsl"], "driver": ["xdsl", "torch"]}
+NEEDS = {"xdsl": ["xdsl"], "mlir": ["xdsl"]}
 
 FAST, SLOW = Times(1.0, 2.0), Times(2.0, 6.0)
 PROGRAM = Program("p", "", 100)
@@ -49,6 +50,7 @@ SMALLER: dict[str, dict[str, object]] = {
     "autodiff": {"CORPUS_NAMES": ("elementwise.hyperbolic", "linalg.solve")},
     "clusters": {"PROGRAM_NAMES": ("adam", "heat_equation"), "SHORT": 200, "LONG": 400},
     "diff": {"MOST_PAIRS": 1},
+    "first": {"DUMPS": DUMPS[:1], "SAMPLES": 1, "compiled_programs": lambda _: ()},
     "functions": {
         "ROUNDS": 1000, "GRADIENT_ROUNDS": 100, "STATEMENTS": (2, 4), "DEPTHS": (2, 4), "CALLS_OF_ONE": (3, 6),
         "CALLS": 2, "FRESH": 1,
