@@ -81,12 +81,13 @@ def write_frontend(values: tuple[tuple[str, str], ...]) -> str:
 
 def is_balanced(value: str) -> bool:
     """Whether a text is a single pair of matching braces with its contents, in plain ASCII."""
-    if not value.startswith("{") or not value.isascii() or "\0" in value:
+    if not (value.startswith("{") and value.endswith("}") and value.isascii()) or "\0" in value:
         return False
-    outside = _STRING.sub("", value)
+    is_plain = "\\" not in value and value.count('"') % 2 == 0
+    outside = "".join(value.split('"')[::2] if is_plain else _STRING.split(value))
+    if '"' in outside:
+        return False
     braces = _BRACE.findall(outside)
-    if '"' in outside or not value.endswith("}"):
-        return False
     depth = 0
     for count, brace in enumerate(braces, 1):
         depth += 1 if brace == "{" else -1

@@ -45,7 +45,7 @@ def read_plain_attributes(op: Op, text: str, graphs: Mapping[str, Graph]) -> Att
     """The attributes after the operands, without metadata; None if any of them is not plain."""
     if not text.startswith(", ") or len(text) > LONGEST:
         return None
-    single = _ONE_REFERENCE.fullmatch(text)
+    single = None if text.endswith("}") else _ONE_REFERENCE.fullmatch(text)
     if single:
         head, name, called = single.groups()
         graph = graphs.get(called)

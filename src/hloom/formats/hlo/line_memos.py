@@ -14,8 +14,8 @@ from hloom.ir import Attributes, Literal, Op, TensorType, Type
 from hloom.ops import COMMON, OPS
 from hloom.text import Cursor, HloomError, Source
 
-MEMORABLE = 256
-"""Longer texts, in characters, are not cached: they rarely repeat."""
+MEMORABLE = 1024
+"""Longer texts, in characters, are not cached: they rarely repeat. Configs of TPU programs repeat, at 600 or so."""
 MOST = 16_384
 """The maximum number of cached texts; then the cache is cleared."""
 VARIADIC, LEAF = -1, -2
