@@ -22,6 +22,9 @@ UNBOUNDED = -1
 """The size of a dimension written `?`: dynamic and unbounded."""
 
 
+_set = object.__setattr__
+
+
 class Type:
     """The type of a value. One subclass per kind; `text` and `str` are HLO's text."""
 
@@ -38,7 +41,7 @@ class Type:
         if interned is not None:
             return interned, False
         made = object.__new__(cls)
-        object.__setattr__(made, "_key", full)
+        _set(made, "_key", full)
         Type._interned[full] = made
         return made, True
 
@@ -108,9 +111,11 @@ class TensorType(Type):
         made, fresh = cls._intern(dtype, dims, layout, flags)
         assert isinstance(made, TensorType)
         if fresh:
-            for name, value in (("dtype", dtype), ("dims", dims), ("layout", layout), ("dynamic", flags)):
-                object.__setattr__(made, name, value)
-            object.__setattr__(made, "text", f"{dtype}[{made.dims_text}]{'' if layout is None else layout}")
+            _set(made, "dtype", dtype)
+            _set(made, "dims", dims)
+            _set(made, "layout", layout)
+            _set(made, "dynamic", flags)
+            _set(made, "text", f"{dtype.name}[{made.dims_text}]{'' if layout is None else layout}")
         return made
 
     @property
@@ -164,7 +169,7 @@ class TensorType(Type):
         try:
             return self._without_layout
         except AttributeError:
-            object.__setattr__(self, "_without_layout", TensorType(self.dtype, self.dims, None, self.dynamic))
+            _set(self, "_without_layout", TensorType(self.dtype, self.dims, None, self.dynamic))
             return self._without_layout
 
     def with_dtype(self, dtype: DType) -> TensorType:
@@ -185,8 +190,8 @@ class TupleType(Type):
         made, fresh = cls._intern(elements)
         assert isinstance(made, TupleType)
         if fresh:
-            object.__setattr__(made, "elements", elements)
-            object.__setattr__(made, "text", "(" + list_with_indices([str(e) for e in elements]) + ")")
+            _set(made, "elements", elements)
+            _set(made, "text", "(" + list_with_indices([str(e) for e in elements]) + ")")
         return made
 
     @property
@@ -196,7 +201,7 @@ class TupleType(Type):
             return self._without_layout or self
         except AttributeError:
             plain = map_leaves(self, without_layout)
-            object.__setattr__(self, "_without_layout", None if plain is self else plain)
+            _set(self, "_without_layout", None if plain is self else plain)
             return self._without_layout or self
 
 
@@ -219,8 +224,8 @@ class BufferType(Type):
         made, fresh = cls._intern(element)
         assert isinstance(made, BufferType)
         if fresh:
-            object.__setattr__(made, "element", element)
-            object.__setattr__(made, "text", f"b({element})")
+            _set(made, "element", element)
+            _set(made, "text", f"b({element})")
         return made
 
     @property
@@ -237,7 +242,7 @@ class TokenType(Type):
         made, fresh = cls._intern()
         assert isinstance(made, TokenType)
         if fresh:
-            object.__setattr__(made, "text", "token[]")
+            _set(made, "text", "token[]")
         return made
 
 
@@ -250,7 +255,7 @@ class OpaqueType(Type):
         made, fresh = cls._intern()
         assert isinstance(made, OpaqueType)
         if fresh:
-            object.__setattr__(made, "text", "opaque[]")
+            _set(made, "text", "opaque[]")
         return made
 
 
@@ -265,10 +270,10 @@ class FunctionType(Type):
         made, fresh = cls._intern(tuple(parameters), result)
         assert isinstance(made, FunctionType)
         if fresh:
-            object.__setattr__(made, "parameters", tuple(parameters))
-            object.__setattr__(made, "result", result)
+            _set(made, "parameters", tuple(parameters))
+            _set(made, "result", result)
             inside = ", ".join("?" if p is None else str(p) for p in made.parameters)
-            object.__setattr__(made, "text", f"({inside}) -> {'?' if result is None else result}")
+            _set(made, "text", f"({inside}) -> {'?' if result is None else result}")
         return made
 
 
