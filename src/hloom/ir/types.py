@@ -94,8 +94,8 @@ class TensorType(Type):
     dims: tuple[int, ...]
     layout: Layout | None
     dynamic: tuple[bool, ...] | None
-    _without_layout: TensorType
-    """The same array without its layout, kept once it was asked for, because type comparisons ask often."""
+    _without_layout: TensorType | None
+    """The same array without its layout, once it was asked for: type comparisons ask often."""
 
     def __new__(
         cls,
@@ -115,6 +115,7 @@ class TensorType(Type):
             _set(made, "dims", dims)
             _set(made, "layout", layout)
             _set(made, "dynamic", flags)
+            _set(made, "_without_layout", None)
             _set(made, "text", f"{dtype.name}[{made.dims_text}]{'' if layout is None else layout}")
         return made
 
@@ -164,13 +165,14 @@ class TensorType(Type):
         """The same array with another layout."""
         if layout is not None:
             return TensorType(self.dtype, self.dims, layout, self.dynamic)
+        plain = self._without_layout
+        if plain is not None:
+            return plain
         if self.layout is None:
             return self
-        try:
-            return self._without_layout
-        except AttributeError:
-            _set(self, "_without_layout", TensorType(self.dtype, self.dims, None, self.dynamic))
-            return self._without_layout
+        plain = TensorType(self.dtype, self.dims, None, self.dynamic)
+        _set(self, "_without_layout", plain)
+        return plain
 
     def with_dtype(self, dtype: DType) -> TensorType:
         """The same array with another element type."""
@@ -291,7 +293,8 @@ def list_with_indices(texts: Sequence[str]) -> str:
 def without_layout(type_: Type) -> Type:
     """The same type with every layout left out."""
     if isinstance(type_, TensorType):
-        return type_.with_layout(None)
+        plain = type_._without_layout  # pyright: ignore[reportPrivateUsage]
+        return plain or (type_ if type_.layout is None else type_.with_layout(None))
     if isinstance(type_, TupleType):
         return type_.without_layouts
     return BufferType(without_layout(type_.element)) if isinstance(type_, BufferType) else type_

@@ -180,12 +180,11 @@ class _Driver:
 
     def fill_worklist(self, graphs: Sequence[Graph]) -> None:
         roots = self.index.roots
-        for graph in reversed(graphs):
-            for node in reversed(graph.nodes):
-                if node.opcode in roots:
-                    self.check(node)
-                    self.waiting.add(node)
-                    self.pending.append(node)
+        nodes = [node for graph in reversed(graphs) for node in reversed(graph.nodes) if node.opcode in roots]
+        for node in nodes:
+            self.check(node)
+        self.waiting.update(nodes)
+        self.pending += nodes
 
     def fill_worklist_around(self, graphs: Sequence[Graph], touched: Collection[Node]) -> None:
         """Add touched nodes, their transitive users, and callers of their graphs, in the order of `fill_worklist`."""
@@ -206,11 +205,12 @@ class _Driver:
                     self.push(node)
 
     def empty_worklist(self) -> None:
-        while self.pending:
-            node = self.pending.pop()
-            self.waiting.discard(node)
-            if node not in self.erased:
-                self.visit(node)
+        pending, waiting, erased, visit = self.pending, self.waiting, self.erased, self.visit
+        while pending:
+            node = pending.pop()
+            waiting.discard(node)
+            if node not in erased:
+                visit(node)
 
     def count_mismatches(self) -> None:
         """Count the rules ruled out without an attempt; attempts that ended without a reason are the remainder."""
@@ -226,8 +226,8 @@ class _Driver:
 
     def check(self, node: Node) -> None:
         """Record a node with inconsistent operands and attributes: rules assume consistency and skip it."""
-        key = (node.__class__, getattr(node, "function", None), id(node.attributes), node.type)
-        key += tuple([operand.type for operand in node.operands])
+        types = [operand.type for operand in node.operands]
+        key = (node.__class__, getattr(node, "function", None), id(node.attributes), node.type, *types)
         if key in self.sound:
             return
         problem = _malformed(node)
@@ -262,15 +262,16 @@ class _Driver:
             account.tried += 1
             if self.attempt(candidate, node, build, account):
                 account.matched += 1
+                self.unchanged = None
                 return True
-        self.unchanged = build
         return False
 
     def builder_at(self, node: Apply) -> Builder:
         """A builder at a node: the last one if nothing was made with it, for most attempts make nothing."""
-        build, self.unchanged = self.unchanged, None
+        build = self.unchanged
         if build is None:
-            return Builder(node)
+            self.unchanged = build = Builder(node)
+            return build
         build.root = build.insertion_point = node
         build.carries_itself = False
         return build
@@ -286,8 +287,8 @@ class _Driver:
             account.seconds += perf_counter() - started
             if fired:
                 account.matched += 1
+                self.unchanged = None
                 return True
-        self.unchanged = build
         return False
 
     def attempt(self, candidate: Candidate, node: Apply, build: Builder, account: RuleReport) -> bool:

@@ -67,7 +67,7 @@ class RuleIndex:
             signature = signature_of(node)
             known = root.known.get(signature) or root.learn(signature)
             branch, missed = known.tree, known.missed
-            if passed_over is not None and missed.reasons:
+            if missed is not None and passed_over is not None:
                 passed_over[missed] = passed_over.get(missed, 0) + 1
         while isinstance(branch, _Decision):
             branch = branch.answers.get(answer_to(branch.answer_to, node), branch.otherwise)
@@ -83,7 +83,7 @@ class _Known:
     """The candidates that a signature leaves, as a decision tree, and those it rules out."""
 
     tree: _Decision | tuple[Candidate, ...]
-    missed: PassedOver
+    missed: PassedOver | None
 
 
 class _Root:
@@ -109,7 +109,8 @@ class _Root:
                 left.append(candidate)
             elif not candidate.rule.native:
                 reasons.append((candidate.rule, unmet.reason(signature)))
-        known = self.known[signature] = _Known(_build_decision_tree(left, 0), PassedOver(tuple(reasons)))
+        missed = PassedOver(tuple(reasons)) if reasons else None
+        known = self.known[signature] = _Known(_build_decision_tree(left, 0), missed)
         return known
 
 

@@ -102,15 +102,14 @@ def _declared(rule: Rule, variant: MatchVariant) -> Attempt:
 def _run(steps: list[MatchStep], match: Match) -> bool:
     """Run all steps; backtrack over the choices of steps that have several."""
     for index, step in enumerate(steps):
-        if step.choices is None:
-            reason = step.take(match)
-            if reason:
-                if index > match.furthest:
-                    match.furthest, match.reason, match.reported = index, reason, match.culprit
-                match.culprit = None
-                return False
-            continue
-        return _choose(steps, index, step.choices, match)
+        if step.choices is not None:
+            return _choose(steps, index, step.choices, match)
+        reason = step.take(match)
+        if reason:
+            if index > match.furthest:
+                match.furthest, match.reason, match.reported = index, reason, match.culprit
+            match.culprit = None
+            return False
     return True
 
 
