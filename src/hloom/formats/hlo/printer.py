@@ -39,6 +39,7 @@ from hloom.ir import (
     StackFrame,
     StackTables,
     TensorType,
+    TupleType,
     Type,
     as_module,
     dump,
@@ -231,8 +232,13 @@ class _BareTypes(dict[Type | None, str]):
     def __missing__(self, type: Type | None) -> str:
         if type is None:
             raise KeyError(type)
-        is_array = isinstance(type, TensorType)  # its layout follows the dimensions
-        text = self[type] = f"{type.text.partition(']')[0]}]" if is_array else str(without_layout(type))
+        if isinstance(type, TensorType):  # its layout follows the dimensions
+            text = f"{type.text.partition(']')[0]}]"
+        elif isinstance(type, TupleType) and not any(isinstance(element, TupleType) for element in type.elements):
+            text = f"({list_with_indices([self[element] for element in type.elements])})"
+        else:
+            text = str(without_layout(type))
+        self[type] = text
         return text
 
 
