@@ -44,9 +44,7 @@ _NUMBERS = r"[0-9]{1,18}(?:,[0-9]{1,18}){0,31}+"
 _LAYOUT = rf"\{{(?:{_NUMBERS}|(?=:))(?::(?:T(?:\({_NUMBERS}\))++)?(?:S\([0-9]{{1,18}}\))?)?\}}"
 """A layout of an order, tiles and a memory space."""
 _SIMPLE = re.compile(rf"([a-z][a-z0-9]*)\[((?:{_NUMBERS})?)\]({_LAYOUT})?(?![{{\[])")
-_TUPLE_ELEMENT = re.compile(
-    rf"\s*+(?:/\*index=[0-9]++\*/)?([a-z][a-z0-9]*+\[(?:{_NUMBERS})?\](?:{_LAYOUT})?)(,|\))"
-)
+_TUPLE_ELEMENT = re.compile(rf"\s*+(?:/\*index=[0-9]++\*/)?([a-z][a-z0-9]*+\[(?:{_NUMBERS})?\](?:{_LAYOUT})?)(,|\))")
 """One plain element of a tuple and what follows it."""
 _PLAIN_SIGNATURE = re.compile(r"\(([^()\n]*+)\)->([^(){}>\n]*+(?:\{[0-9,]++\})?+)(?=\})")
 """A signature from arrays to an array, as in the braces of the header's entry layout."""
