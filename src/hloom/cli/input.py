@@ -16,7 +16,7 @@ from hloom.analysis import awaits_partitioning, size_note
 from hloom.api.load import load
 from hloom.cli.options import ModuleSource
 from hloom.cli.output import write_note
-from hloom.formats.hlo import KEEPS, STDIN, DumpedModule, SeveralModules, dumped_module
+from hloom.formats.hlo import STDIN, DumpedModule, SeveralModules, dumped_module
 from hloom.ir import Module
 from hloom.text import HloomError, HloomWarning, listening, visible
 
@@ -44,7 +44,9 @@ def read_module(source: ModuleSource, data: bytes | None = None, *, show_notes: 
         except SeveralModules as several:
             _note_modules(several.modules)
             raise HloomError(several.message) from None
-    if show_notes:
+    if show_notes and module.notes:
+        from hloom.formats.hlo import KEEPS  # with the reader of protos, which texts do without
+
         notes = [note for note in module.notes if KEEPS not in note]  # `inspect` says what is merely kept
         for note in notes[:MOST_NOTES]:
             write_note(f"note: {note}")
