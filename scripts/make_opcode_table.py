@@ -16,7 +16,7 @@ from hloom.ops import OPS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "opcodes.md"
 CONCERNS = ("infer", "axes", "evaluate", "flops", "bytes", "effect", "derivative")
-YES, NONE = "yes", "none"
+YES, SOME, NONE = "yes", "some", "none"
 
 HEAD = """# Opcodes
 
@@ -54,7 +54,8 @@ def cell(op: Op, concern: str) -> tuple[str, str]:
         row = TABLE.get(op.name)
         if row is None:
             return "", ""
-        return (YES, "") if row.function is not None else (NONE, row.because) if row.because else ("", "")
+        computes = (SOME if row.because else YES) if row.function is not None else NONE
+        return (computes, row.because) if computes != NONE or row.because else ("", "")
     if concern == "effect":
         return (op.effect.value if op.effect is not None else NONE), ""
     if concern == "derivative":

@@ -143,3 +143,55 @@ def test_more_devices_than_are_listed_are_refused(header: str, groups: str):
     ENTRY e {{ x = f32[4] parameter(0) ROOT g = f32[8] all-gather(x), dimensions={{0}}{groups} }}"""
     with pytest.raises(HloomError, match="devices are too large to be listed"):
         _ = roofline(parse(text), "tpu-v5e").timings
+
+
+ASYNC_GATHER = """HloModule m, num_partitions=4, is_scheduled=true
+start {
+  p = f32[8,128]{1,0:T(8,128)} parameter(0)
+  g = f32[32,128]{1,0:T(8,128)} all-gather(p), channel_id=3, replica_groups={{0,1,2,3}}, dimensions={0}, use_global_device_ids=true
+  ROOT s = (f32[8,128]{1,0:T(8,128)}, f32[32,128]{1,0:T(8,128)}) custom-call(g), custom_call_target="AsyncCollectiveStart"
+}
+during {
+  p = f32[8,128]{1,0:T(8,128)} parameter(0)
+  q = f32[32,128]{1,0:T(8,128)} parameter(1)
+  g = f32[32,128]{1,0:T(8,128)} all-gather(p), channel_id=3, replica_groups={{0,1,2,3}}, dimensions={0}, use_global_device_ids=true
+  n = f32[8,128]{1,0:T(8,128)} negate(p)
+  ROOT t = (f32[8,128]{1,0:T(8,128)}, f32[32,128]{1,0:T(8,128)}) tuple(n, g)
+}
+done {
+  p = f32[8,128]{1,0:T(8,128)} parameter(0)
+  g = f32[32,128]{1,0:T(8,128)} all-gather(p), channel_id=3, replica_groups={{0,1,2,3}}, dimensions={0}, use_global_device_ids=true
+  ROOT d = f32[32,128]{1,0:T(8,128)} custom-call(g), custom_call_target="AsyncCollectiveDone"
+}
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+all-reduce-scatter {
+  p = f32[32,128]{1,0:T(8,128)} parameter(0)
+  r = f32[32,128]{1,0:T(8,128)} all-reduce(p), channel_id=4, replica_groups={{0,1,2,3}}, use_global_device_ids=true, to_apply=add
+  zero = u32[] constant(0)
+  ROOT s = f32[8,128]{1,0:T(8,128)} dynamic-slice(r, zero, zero), dynamic_slice_sizes={8,128}
+}
+ENTRY e {
+  x = f32[8,128]{1,0:T(8,128)} parameter(0)
+  started = (f32[8,128]{1,0:T(8,128)}, f32[32,128]{1,0:T(8,128)}) fusion(x), kind=kCustom, calls=start
+  x1 = f32[8,128]{1,0:T(8,128)} get-tuple-element(started), index=0
+  g1 = f32[32,128]{1,0:T(8,128)} get-tuple-element(started), index=1
+  meanwhile = (f32[8,128]{1,0:T(8,128)}, f32[32,128]{1,0:T(8,128)}) fusion(x1, g1), kind=kLoop, calls=during
+  x2 = f32[8,128]{1,0:T(8,128)} get-tuple-element(meanwhile), index=0
+  gathered = f32[32,128]{1,0:T(8,128)} fusion(x2), kind=kCustom, calls=done
+  ROOT scattered = f32[8,128]{1,0:T(8,128)} fusion(gathered), kind=kCustom, calls=all-reduce-scatter
+}
+"""
+
+
+def test_a_collective_of_several_fusions_is_sent_once_and_a_cut_all_reduce_is_a_reduce_scatter():
+    report = cost(parse(ASYNC_GATHER))
+    sent = {(one.opcode, one.computation): (one.comm_bytes, one.times) for one in report.collective_costs}
+    bytes_sent = 3 * 8 * 128 * 4
+    assert sent == {("all-gather", "start"): (bytes_sent, 1), ("reduce-scatter", "all-reduce-scatter"): (bytes_sent, 1)}
+
+
+def test_a_fused_collective_takes_the_time_of_its_links():
+    priced = roofline(parse(ASYNC_GATHER), "tpu-v5e")
+    links = {timing.node.name: timing.link for timing in priced.timings}
+    assert links["started"] > 0 and links["scattered"] > 0
+    assert links["meanwhile"] == links.get("gathered", 0.0) == 0

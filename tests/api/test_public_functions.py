@@ -23,7 +23,7 @@ MODULES = ("module", "program", "source", "before", "after", "left", "right", "t
 """What parameters are called that take a module."""
 NO_MODULES = {
     "difference.carried", "pass_timeline.module", "load.module", "compare.left", "compare.right", "compile.target",
-    "memory.target",
+    "memory.target", "fit.target", "plan.target",
 }  # fmt: skip
 """Parameters so called that take something else: the name of a module, arrays."""
 OF_FUNCTIONS = {"hessian", "jacobian"}
@@ -186,7 +186,9 @@ def test_none_is_refused_where_something_is_needed(name: str, parameter: str):
 MESHES = (Mesh(("data",), (2,)), "data=2", {"data": 2})
 
 
-@pytest.mark.parametrize("mesh", [*MESHES, jax.sharding.AbstractMesh((2,), ("data",))], ids=["mesh", "text", "dict", "jax"])
+@pytest.mark.parametrize(
+    "mesh", [*MESHES, jax.sharding.AbstractMesh((2,), ("data",))], ids=["mesh", "text", "dict", "jax"]
+)
 def test_every_form_of_a_mesh(mesh: Any):
     assert str(hloom.plan(MODULE, mesh).plan.mesh) == "data=2"
 
@@ -236,14 +238,19 @@ def test_options_that_only_functions_or_modules_have():
 @pytest.mark.parametrize("compute", [hloom.run, hloom.evaluate])
 def test_one_array_is_not_taken_apart(compute: Any):
     with pytest.raises(hloom.HloomError, match="inputs are one array, not a list of them"):
-        compute("ENTRY e { x = f32[2] parameter(0) y = f32[2] parameter(1) ROOT z = f32[2] add(x, y) }", np.ones((2, 2), "f4"))
+        compute(
+            "ENTRY e { x = f32[2] parameter(0) y = f32[2] parameter(1) ROOT z = f32[2] add(x, y) }",
+            np.ones((2, 2), "f4"),
+        )
 
 
 def test_two_runs_are_compared_as_they_are():
     run = hloom.run(TEXT, [X, WEIGHTS])
     assert hloom.compare(run, hloom.evaluate(TEXT, [X.tolist(), WEIGHTS])) == []
     assert hloom.compare(run, [np.zeros((), np.float32)])
-    with pytest.raises(hloom.HloomError, match=r"expected arrays to compare, not str\n  [^!]*hloom\.diff compares modules"):
+    with pytest.raises(
+        hloom.HloomError, match=r"expected arrays to compare, not str\n  [^!]*hloom\.diff compares modules"
+    ):
         hloom.compare("step.hlo", "step.hlo")  # pyright: ignore[reportArgumentType]
 
 

@@ -141,3 +141,14 @@ def test_a_budget_for_each_memory(call: Call, tmp_path: Path, budget: str, statu
     result = call("memory", path, "--budget", budget)
     assert result.exit_code == status
     assert words in result.output + result.stderr
+    why = call("why-oom", path, "--quick", "--budget", budget)
+    assert (why.exit_code == TROUBLE) == (status == TROUBLE)
+    assert words in why.output + why.stderr
+
+
+@pytest.mark.parametrize("name", ["memory", "why-oom"])
+def test_vmem_is_the_compilers_to_decide(call: Call, step: Path, name: str):
+    result = call(name, step, "--budget", "vmem=1MiB")
+    assert result.exit_code == TROUBLE
+    assert "what is in vmem is decided by the compiler for the device, which has not seen this program" in result.stderr
+    assert "give --for v5e" in result.stderr

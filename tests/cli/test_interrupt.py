@@ -1,4 +1,4 @@
-"""Ctrl-C: status 130, one line, no traceback and no half file."""
+"""Ctrl-C: status 130, one line, no traceback and no half file; SIGTERM: no temporary files."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+
+import pytest
 
 from tests.cli.conftest import ROOT
 from tests.distribute.fit.programs import perceptron_text
+from tests.targets.compiler.fake_compiler import fake_compiler
 
 ENDLESS = """HloModule endless
 
@@ -43,6 +47,21 @@ def start(code: str, *arguments: object) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
     command = [sys.executable, "-c", LISTENS + code, *map(str, arguments)]
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment)
+
+
+def test_sigterm_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    compiler = fake_compiler(tmp_path, monkeypatch)
+    compiler.plays("hangs")
+    (tmp_path / "step.hlo").write_text(ENDLESS)
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    child = start(SUBCOMMAND, "compile", tmp_path / "step.hlo", "--for", "v5e")
+    while not compiler.requests and child.poll() is None:
+        time.sleep(0.02)
+    child.send_signal(signal.SIGTERM)
+    stdout, _ = child.communicate(timeout=60)
+    assert (child.returncode, stdout, os.listdir(folder)) == (143, b"", [])
 
 
 def test_ctrl_c_leaves_no_half_file(tmp_path: Path):

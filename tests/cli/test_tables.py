@@ -67,3 +67,11 @@ def test_a_report_beside_what_is_written(
 
 def test_long_names_lose_their_middle():
     assert (cut("name", 4), cut("a_long_name", 7)) == ("name", "a_l…ame")
+
+
+def test_a_title_is_as_wide_as_the_line(tmp_path: Path):
+    table = new_table("a title of many words that is much longer than the table below it", "a", ">b")
+    table.add_row("x", "1")
+    write_tables([table], tmp_path / "out.txt")
+    first, *_ = (tmp_path / "out.txt").read_text().splitlines()
+    assert first == "a title of many words that is much longer than the table below it"

@@ -24,14 +24,11 @@ TARGETS = ("v5e", "v5p", "v6e", "h100", "a100")
 NAMES = sorted(path.name.partition(".")[0] for path in DUMPS.glob("*.before.hlo.gz"))
 PARALLEL = ("data_parallel", "tensor_parallel")
 """Programs for four devices, whose collectives the evaluator does not run."""
-CALLS = {
-    "convolution": ("h100", "a100"),
-    "indexing": ("v5e", "v5p", "v6e"),
-    "recurrent": ("v5e", "v5p", "v6e"),
-}
-"""The targets that call into a library or the runtime there, which the evaluator refuses by name."""
-PRECISION = 0.02
-"""The largest error relative to the largest value: compilers for TPUs keep products' operands in bf16."""
+LIBRARY_CALLS = (("convolution", "h100"), ("convolution", "a100"))
+"""Programs and targets that call cuDNN there, which the evaluator refuses."""
+PRECISION = {"recurrent": 0.06}
+"""The largest error relative to the largest value, 0.02 unless given: compilers for TPUs keep products' operands in
+bf16, and `recurrent` has twelve in a row."""
 
 
 @cache
@@ -59,10 +56,10 @@ def test_it_is_read_verified_printed_drawn_and_costed(name: str, target: str):
 def test_its_numbers_are_those_of_the_program(name: str, target: str):
     before, after = program(name, "before"), program(name, target)
     inputs = inputs_for(before, Random(0), special=False)
-    if target in CALLS.get(name, ()):
+    if (name, target) in LIBRARY_CALLS:
         with pytest.raises(CannotEvaluate, match="only the backend knows"):
             evaluate(after, inputs)
         return
     for one, other in zip(evaluate(before, inputs), evaluate(after, inputs), strict=True):
         one, other = (np.asarray(value, np.float64) for value in (one, other))
-        assert np.abs(one - other).max() <= PRECISION * np.abs(one).max()
+        assert np.abs(one - other).max() <= PRECISION.get(name, 0.02) * np.abs(one).max()

@@ -30,7 +30,8 @@ from hloom.analysis.collective_rates import CollectiveLine, CollectiveRates, Mes
 from hloom.analysis.cost_properties import Cost
 from hloom.analysis.devices import Interconnect
 from hloom.analysis.sizes import leaf_bytes
-from hloom.ir import Apply, ExplicitGroups, Graph, Module, TensorType, Trait, TupleType, Type, check_device_count
+from hloom.analysis.tpu_kernels import COLLECTIVE_START, collective_part
+from hloom.ir import Apply, ExplicitGroups, Graph, Module, Node, TensorType, Trait, TupleType, Type, check_device_count
 from hloom.ops import with_trait
 from hloom.text import HloomError
 
@@ -261,23 +262,53 @@ def traffic(
     if algorithm not in ALGORITHMS:
         raise ValueError(f"no algorithm is called '{algorithm}': they are {', '.join(ALGORITHMS)}")
     costs: list[CollectiveCost] = []
+    continued = _continued(call_graph)
     for graph in call_graph.computations:
-        times = runs.get(graph, Cost()).bytes_accessed
-        nodes = (node for node in graph.nodes if isinstance(node, Apply) and node.opcode in _TRAFFIC)
-        costs += [cost for cost in (_cost(node, module, times, algorithm) for node in nodes) if cost is not None]
+        counts, is_fused = runs.get(graph, Cost()), _is_fused(graph, call_graph)
+        times = counts.flops if is_fused else counts.bytes_accessed  # the bytes of a fusion count outside of it
+        for node in graph.nodes:
+            if isinstance(node, Apply) and node.opcode in _TRAFFIC and node not in continued:
+                opcode = _fused_opcode(node) if is_fused else node.opcode
+                counted = _cost(node, opcode, module, times, algorithm)
+                costs += [] if counted is None else [counted]
     return tuple(costs)
 
 
-def _cost(node: Apply, module: Module, times: int, algorithm: str) -> CollectiveCost | None:
+def _is_fused(graph: Graph, call_graph: CallGraph) -> bool:
+    return any(caller.opcode == "fusion" for caller in call_graph.callers.get(graph, ()))
+
+
+def _continued(call_graph: CallGraph) -> frozenset[Node]:
+    """The collectives of fusions that only continue or end what another fusion starts, as the TPU compiler has them."""
+    fused = [graph for graph in call_graph.computations if _is_fused(graph, call_graph)]
+    members = [node for graph in fused for node in graph.nodes if node.has_trait(Trait.COLLECTIVE)]
+    starting = {graph for graph in {node.graph for node in members} if collective_part(graph) == COLLECTIVE_START}
+    channels = {node.attributes.get("channel_id") for node in members if node.graph in starting} - {None}
+    return frozenset(
+        node for node in members if node.attributes.get("channel_id") in channels and node.graph not in starting
+    )
+
+
+def _fused_opcode(node: Apply) -> str:
+    """The opcode that a collective is charged as: an all-reduce that is cut inside its fusion is a reduce-scatter.
+
+    libtpu calls these computations all-reduce-scatter.
+    """
+    root = node.graph.output
+    is_cut = node.opcode == "all-reduce" and root is not None and root.opcode == "dynamic-slice"
+    return "reduce-scatter" if is_cut and node.users == (root,) else node.opcode
+
+
+def _cost(node: Apply, opcode: str, module: Module, times: int, algorithm: str) -> CollectiveCost | None:
     size = group_size(node, module)
     try:
-        sent, host = _TRAFFIC[node.opcode](node, size)
+        sent, host = _TRAFFIC[opcode](node, size)
     except MALFORMED as problem:
         raise HloomError(f"{node!r} cannot be counted: {problem}", hint="verify the module") from problem
     if not sent and not host and not any(map(node.has_trait, _COMMUNICATION)):  # a copy within a device
         return None
-    steps = step_count(node.opcode, size, algorithm) if sent else halves(node.opcode)
-    return CollectiveCost(node.name, node.graph.name, node.opcode, size, sent, host, steps, times)
+    steps = step_count(opcode, size, algorithm) if sent else halves(opcode)
+    return CollectiveCost(node.name, node.graph.name, opcode, size, sent, host, steps, times)
 
 
 Traffic = tuple[int, int]

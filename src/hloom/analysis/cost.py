@@ -269,6 +269,13 @@ class CostReport(Displayed, Record):
         """The traffic of every collective, transfer and copy, with ring algorithms."""
         return traffic(self.module, self.call_graph, self._runs)
 
+    @cached_property
+    def communication(self) -> Mapping[Apply, CollectiveCost]:
+        """The same by instruction."""
+        graphs = {graph.name: graph for graph in self.call_graph.computations} if self.collective_costs else {}
+        nodes = ((graphs[transfer.computation][transfer.name], transfer) for transfer in self.collective_costs)
+        return {node: transfer for node, transfer in nodes if isinstance(node, Apply)}
+
     def traffic(self, algorithm: str = "ring") -> tuple[CollectiveCost, ...]:
         """The traffic of every collective, transfer and copy, with the given algorithm."""
         return traffic(self.module, self.call_graph, self._runs, algorithm)

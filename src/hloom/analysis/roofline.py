@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
-from hloom.analysis.collective_cost import CollectiveCost, collective_seconds, group_members
+from hloom.analysis.collective_cost import collective_seconds, group_members
 from hloom.analysis.compute_time import MATRIX, ComputeTime
 from hloom.analysis.control_flow import callee_of, flow_of, is_control_flow, is_loop
 from hloom.analysis.cost import CostReport, cost
@@ -21,7 +21,7 @@ from hloom.analysis.op_names import op_name_of, source_of
 from hloom.analysis.size_note import qualifier, varieties
 from hloom.analysis.sizes import leaf_bytes
 from hloom.analysis.tables import Table
-from hloom.analysis.tpu_kernels import started_collective, tpu_kernels
+from hloom.analysis.tpu_kernels import tpu_kernels
 from hloom.ir import (
     Apply,
     Graph,
@@ -153,7 +153,7 @@ class Roofline(Displayed, Record):
 
     def __repr__(self) -> str:
         note = self.report.omissions
-        time = f"{self.report.qualifier}{self.seconds:.3g} s{f'; {note}' if note else ''}"
+        time = f"{self.report.qualifier}{time_text(self.seconds)}{f'; {note}' if note else ''}"
         return f"<roofline of {self.report.module.name} on {self.device.name}: {time}>"
 
     def display(self) -> Display:
@@ -274,7 +274,7 @@ class Roofline(Displayed, Record):
             sum(getattr(member_cost, name) for _, member_cost in parts) for name in ("flops", "transcendentals")
         )
         moved = self._moved(group, parts[0][1])
-        transfer = self._traffic.get(root)
+        transfer = self.report.communication.get(root)
         link = self.link_seconds(root)
         spent = Cost(flops, functions, max(0, sum(part.size for part in moved)))
         if spent == Cost() and not link:
@@ -330,12 +330,21 @@ class Roofline(Displayed, Record):
         return whole if sum(part.size for part in whole) == accessed else [MovedBytes(root, None, accessed)]
 
     def link_seconds(self, node: Apply) -> float:
-        """Seconds of communication in one run of an instruction, or of the collective that a fusion starts."""
-        node = started_collective(node) or node
-        transfer = self._traffic.get(node)
+        """Seconds of communication in one run of an instruction, or of the collective that a fusion runs or starts."""
+        node = self.communicating(node)
+        transfer = self.report.communication.get(node)
         if transfer is None:
             return 0.0
         return collective_seconds(transfer, group_members(node, self.report.module), self.device)
+
+    def communicating(self, node: Apply) -> Apply:
+        """The collective that a fusion runs or starts; any other instruction itself."""
+        called = node.attributes.get("calls") if node.opcode == "fusion" else None
+        return self._fused_collectives.get(called, node) if isinstance(called, Graph) else node
+
+    @cached_property
+    def _fused_collectives(self) -> Mapping[Graph, Apply]:
+        return {node.graph: node for node in self.report.communication if node.has_trait(Trait.COLLECTIVE)}
 
     @cached_property
     def _small_loops(self) -> frozenset[Graph]:
@@ -362,15 +371,6 @@ class Roofline(Displayed, Record):
             elif node.opcode in FORWARDING | VIEWS:
                 pending += node.operands
         return frozenset(results)
-
-    @cached_property
-    def _traffic(self) -> Mapping[Apply, CollectiveCost]:
-        named = {(transfer.computation, transfer.name): transfer for transfer in self.report.collective_costs}
-        if not named:
-            return {}
-        graphs = {graph.name: graph for graph in self.report.call_graph.computations}
-        nodes = {key: graphs[key[0]][key[1]] for key in named}
-        return {node: named[key] for key, node in nodes.items() if isinstance(node, Apply)}
 
     @property
     def fused_by(self) -> str:

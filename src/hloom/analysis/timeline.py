@@ -28,7 +28,7 @@ from hloom.analysis.fusion import VIEWS
 from hloom.analysis.roofline import Roofline, roofline
 from hloom.analysis.schedule import list_schedule
 from hloom.analysis.stored_sizes import memory_space
-from hloom.analysis.tpu_kernels import COLLECTIVE_DONE, async_collective, started_collective
+from hloom.analysis.tpu_kernels import COLLECTIVE_DONE, COLLECTIVE_START, async_collective
 from hloom.ir import Apply, Graph, ModuleLike, Node, Runs, Trait, TupleType, paused_collection
 from hloom.text import Display, Displayed, DisplayTable, HloomError, Record, Seconds, time_text
 
@@ -365,7 +365,7 @@ class _Layout:
             return
         if node.has_trait(Trait.ASYNC_DONE) or async_collective(node) == COLLECTIVE_DONE:
             self._end(node)
-        elif node.has_trait(Trait.ASYNC_START) or started_collective(node) is not None:
+        elif node.has_trait(Trait.ASYNC_START) or async_collective(node) == COLLECTIVE_START:
             self._start(node)
         elif is_control_flow(node):
             self._enter(node)
@@ -439,7 +439,7 @@ class _Layout:
 
     def _stream(self, node: Apply) -> str:
         """The stream on which an instruction runs."""
-        inner = started_collective(node) or node
+        inner = self.report.communicating(node)
         if node.opcode == "async-start":
             wrapped = [one for site in call_sites(node) for one in site.computation.nodes if isinstance(one, Apply)]
             inner = next((one for one in wrapped if one.has_trait(Trait.COLLECTIVE)), node)

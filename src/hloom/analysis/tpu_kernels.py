@@ -94,21 +94,16 @@ def tpu_kernels(module: Module, device: Device, flops: Callable[[Apply], float])
 def async_collective(node: Apply) -> str | None:
     """COLLECTIVE_START or COLLECTIVE_DONE for a fusion that starts or ends a collective, None for everything else."""
     called = node.attributes.get("calls") if node.opcode == "fusion" else None
-    if not isinstance(called, Graph):
-        return None
-    for member in reversed(called.nodes):
+    return collective_part(called) if isinstance(called, Graph) else None
+
+
+def collective_part(fused: Graph) -> str | None:
+    """The same for the computation of a fusion."""
+    for member in reversed(fused.nodes):
         target = member.attributes.get("custom_call_target") if member.opcode == "custom-call" else None
         if target in (COLLECTIVE_START, COLLECTIVE_DONE):
             return target
     return None
-
-
-def started_collective(node: Apply) -> Apply | None:
-    """The collective that a fusion starts."""
-    if async_collective(node) != COLLECTIVE_START:
-        return None
-    members = (member for member in node.attributes["calls"].nodes if isinstance(member, Apply))
-    return next((member for member in members if member.has_trait(Trait.COLLECTIVE)), None)
 
 
 def _is_tiled(module: Module) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -28,6 +29,7 @@ from hloom.distribute.planner import (
     explain,
     other_plans,
     predict_plan,
+    read_compiled,
     read_partitioned,
     search_plans,
     with_comparisons,
@@ -36,19 +38,30 @@ from hloom.formats.hlo import to_text, write_whole
 from hloom.ir import Module, ModuleLike, as_module
 from hloom.runtime import partition
 from hloom.sharding import Spec
-from hloom.text import Display, Displayed, DisplayTable, HloomError, parse_capacity
+from hloom.targets.compiler import (
+    CompiledProgram,
+    CompilerError,
+    CompilerOutOfMemory,
+    Target,
+    available_target,
+    compile_module,
+    rates_for,
+)
+from hloom.text import Display, Displayed, DisplayTable, HloomError, parse_capacity, time_text, tracked
 
+EXAMPLES = "a mesh such as data=2,model=4, or a target such as v5e:2x2"
 MOST_DEVICES = 1 << 18
 """The largest mesh that is planned for: ids of devices are listed one by one."""
 
 
 def plan(
     module: ModuleLike,
-    mesh: MeshLike,
+    mesh: MeshLike | None = None,
     *,
     planner: str = "ilp",
     memory: float | str | None = None,
     measure: int = 0,
+    target: str | Target | None = None,
     pins: Mapping[str, Spec | str] | None = None,
     like: PlanLike | None = None,
     forbidden: Iterable[str] = (),
@@ -68,12 +81,24 @@ def plan(
     GB/s without latency, and nothing else takes time. With `overlap`, work and collectives run concurrently. Solutions
     stop after this many `seconds`, with a note if they do. Plans mark operands of dots, which annotated modules contain
     but the plan's JSON does not: without `marks`, the JSON describes a plan of a module without loops completely.
-    Raises HloomError for modules that cannot be planned and for demands that cannot be met.
+
+    With a `target` such as "v5e:2x2", the best plan found, or the `measure` best, are compiled by the target's compiler
+    instead, and the fastest whose peak fits is kept; `compiled` of the result is what it made. The mesh is then that of
+    the target's links unless given, and the rates are the target's.
+
+    Raises HloomError for modules that cannot be planned and for demands that cannot be met, and as `hloom.compile` does
+    if no plan compiles.
     """
     module = as_module(module)
     check_plannable(module)
-    space = mesh_of(mesh)
-    rates = Rates() if device is None else Rates.of(as_device(device), space)
+    given = None if mesh is None else mesh_of(mesh)
+    wanted = None if target is None else available_target(target, given and given.device_count)
+    space = given if wanted is None or given is not None else mesh_of(wanted.axes)
+    if space is None:
+        raise HloomError("a plan needs a mesh, or a target that says how many devices there are", hint=EXAMPLES)
+    on = None if device is None else as_device(device)
+    on = on if wanted is None else rates_for(wanted, on)
+    rates = Rates() if on is None else Rates.of(on, space)
     if space.device_count > MOST_DEVICES:
         raise HloomError(f"a mesh of {space.device_count:,} devices: at most {MOST_DEVICES:,} are planned for")
     chosen = search_plans(
@@ -81,7 +106,7 @@ def plan(
         space,
         rates=replace(rates, is_overlapped=overlap),
         budget=None if memory is None else parse_capacity(memory),
-        measure=measure,
+        measure=measure if wanted is None else 0,
         measure_plan=partial(_measured, module),
         seconds=seconds,
         planner=planner,
@@ -90,7 +115,36 @@ def plan(
         like=None if like is None else as_plan(like, module),
         marks=marks,
     )
+    if wanted is not None:
+        _compile_best(chosen, wanted, max(measure, 1))
     return PlanResult(chosen)
+
+
+def _compile_best(chosen: SearchResult, target: Target, count: int) -> None:
+    """Compile so many of the best plans for a target, and more until one fits; rank them by what its compiler made.
+
+    Plans that it refuses are left out, with a note. Raises what it says if it refuses all of them.
+    """
+    started = time.perf_counter()
+    refusals: list[HloomError] = []
+    compiled: list[CandidatePlan] = []
+    for candidate in tracked([*chosen.candidates]):
+        if len(compiled) >= count and any(made.fits(chosen.task.budget) for made in compiled):
+            break
+        try:
+            program = compile_module(candidate.plan.annotate(chosen.module), target)
+        except (CompilerError, CompilerOutOfMemory) as refusal:
+            refusals.append(refusal)
+            chosen.notes.append(f"{candidate.plan.name} is left out: {refusal.message}")
+            chosen.candidates.remove(candidate)
+        else:
+            candidate.predict_memory()
+            candidate.measured = read_compiled(program)
+            compiled.append(candidate)
+    chosen.measuring_seconds = time.perf_counter() - started
+    if not compiled:
+        raise refusals[0]
+    chosen.rank()
 
 
 def measure(
@@ -130,7 +184,9 @@ class PlanResult(Displayed):
         )
         columns = ("plan", "step seconds", "bytes held", "")
         tables = [DisplayTable("plans, best first", columns, rows, len(candidates)), *self.plan.display().tables]
-        title = f"<plan {self.plan.name} of {self.chosen.module.name} on {self.plan.mesh}: {self.step_seconds:.3g} s>"
+        title = (
+            f"<plan {self.plan.name} of {self.chosen.module.name} on {self.plan.mesh}: {time_text(self.step_seconds)}>"
+        )
         return Display(title, tables, "result.table(), result.explanation")
 
     @property
@@ -157,6 +213,12 @@ class PlanResult(Displayed):
     def alternatives(self) -> list[Alternative]:
         """The five best other plans, and how they differ."""
         return other_plans(self.chosen)
+
+    @property
+    def compiled(self) -> CompiledProgram | None:
+        """The program that the target's compiler made of the plan, if there is a target."""
+        measured = self.best.measured
+        return measured.compiled if isinstance(measured, PartitionedProgram) else None
 
     def table(self) -> FamilyTable:
         """How each family of tensors is split, with the memory that saves and the bytes it sends."""

@@ -12,7 +12,6 @@ import click
 from rich.console import RenderableType
 from rich.table import Table
 
-from hloom.analysis import cost
 from hloom.cli.exit_status import NO
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import (
@@ -56,12 +55,7 @@ class SweepRow:
     value: str
     program: CompiledProgram | None
     problem: str = ""
-    json_keys = "value problem? **program collectives?"
-
-    @property
-    def collectives(self) -> dict[str, int] | None:
-        """How many collectives the program has, and the bytes that a device sends in a run."""
-        return None if self.program is None else _collectives(self.program.module)
+    json_keys = "value problem? **program"
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,20 +273,14 @@ def _write_sweep(sweep: str, rows: Sequence[SweepRow], target: str, *, json_outp
 def _sweep_cells(program: CompiledProgram | None) -> list[str]:
     if program is None:
         return ["failed"]
-    collectives = _collectives(program.module)
+    collectives = program.collectives().values()
     return [
         byte_text(program.memory.peak),
         byte_text(program.memory.temporaries),
         byte_text(program.memory.generated_code),
         "" if program.cycles is None else f"{program.cycles.total:,}",
-        f"{collectives['count']:,}",
-        byte_text(collectives["bytes"]),
+        f"{sum(one.count for one in collectives):,}",
+        byte_text(sum(one.bytes for one in collectives)),
         f"{program.module.node_count:,}",
         f"{program.seconds:.1f}",
     ]
-
-
-def _collectives(module: Module) -> dict[str, int]:
-    """How many collectives a module has, as written, and the bytes that a device sends in a run."""
-    transfers = [transfer for transfer in cost(module).collective_costs if transfer.comm_bytes]
-    return {"count": len(transfers), "bytes": sum(transfer.comm_bytes * transfer.times for transfer in transfers)}

@@ -113,9 +113,9 @@ def command(
     """
     check_folder(output)
     check_usage((target and profile is not None, "--for compiles anew, and --profile is of modules that ran"))
-    made = [for_target(read_program(_source(file, name)), target) for file in (before, after)]
+    made = [for_target(read_program(_source(file, name)), target, device) for file in (before, after)]
     modules = [one.module for one in made]
-    device = device or made[1].device
+    device = made[1].rates and made[1].rates.name
     with progress("comparing"):
         measured = _measured(modules, profile, device) if profile is not None else None
         rates = device or (DEFAULT_DEVICE if measured is None else measured[1].device)

@@ -14,6 +14,8 @@ TROUBLE = 2
 """It could not be done: the input or the usage is bad, or XLA fails. click ends with it on bad usage, too."""
 INTERRUPTED = 130
 """Ctrl-C: 128 and the number of SIGINT, as shells have it."""
+TERMINATED = 143
+"""The same of SIGTERM."""
 
 
 def status_of(error: Exception) -> int | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import click
 from rich.console import RenderableType
 from rich.text import Text
 
-from hloom.analysis import size_note
+from hloom.analysis import DEFAULT_DEVICE, size_note
 from hloom.cli.exit_status import NO
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import (
@@ -17,6 +18,7 @@ from hloom.cli.options import (
     ModuleSource,
     batch_option,
     check_standard_output,
+    check_usage,
     count_option,
     defaults_of,
     device_option,
@@ -24,10 +26,12 @@ from hloom.cli.options import (
     json_option,
     output_option,
     size_option,
+    target_option,
 )
 from hloom.cli.output import write_json, write_note
 from hloom.cli.quantities import MOST_DIGITS
 from hloom.cli.tables import add_rest, new_table, write_report_beside
+from hloom.cli.target import before_search
 from hloom.distribute.fit import CAUSES, Combination, FitResult, fit
 from hloom.formats.hlo import check_new_folder
 from hloom.targets.memory import COMPILED
@@ -42,8 +46,14 @@ DEFAULTS = defaults_of(fit)
 
 @click.command("fit")
 @file_argument
-@click.option("--devices", type=int, required=True, metavar="N", help="Number of devices to fit the step on.")
-@device_option()
+@click.option(
+    "--devices", type=int, metavar="N", help="Number of devices to fit the step on (default: those of --for)."
+)
+@device_option(None, f"Device to price the program for (default: that of --for, or {DEFAULT_DEVICE}).")
+@target_option(
+    "Compile the best combination, or with --measure the K best ones, with the compiler of this target (v5e:2x2, "
+    "h100x8; see `hloom compile`); show its figures beside the estimates, and keep the fastest that fits."
+)
 @size_option("--memory", is_capacity=True, help="Memory per device, as in 16GiB.  [default: the device's]")
 @batch_option()
 @click.option(
@@ -54,7 +64,8 @@ DEFAULTS = defaults_of(fit)
     least=0,
     metavar="K",
     default=DEFAULTS["measure"],
-    help="Compile the K best combinations with XLA and show measured beside estimated figures (default: 0).",
+    help="Compile the K best combinations with XLA and show measured beside estimated figures (default: 0, or 1 with "
+    "--for).",
 )
 @click.option("--no-donate", is_flag=True, help="Donate only the parameters that the program itself donates.")
 @click.option("--explain", is_flag=True, help="Show every combination tried, and where the best one spends its time.")
@@ -66,8 +77,9 @@ DEFAULTS = defaults_of(fit)
 def command(
     context: click.Context,
     source: ModuleSource,
-    devices: int,
-    device: str,
+    devices: int | None,
+    device: str | None,
+    target: str | None,
     memory: int | None,
     batch: str | None,
     microbatches: str | None,
@@ -86,20 +98,27 @@ def command(
     Examples:
       hloom fit step.hlo --devices 8 --memory 16GiB
       hloom fit step.hlo --devices 8 --device tpu-v5e --batch x:0 --measure 3
+      hloom fit step.hlo --for v5e:2x4 --measure 3
       hloom fit step.hlo --devices 8 --memory 16GiB -o best --explain
     """
     counts = None if microbatches is None else _counts(microbatches)
     check_standard_output(output, json_output)
     if output is not None and output != STDOUT:
         check_new_folder(output)
+    check_usage(
+        (devices is None and target is None, "Missing option '--devices', or --for with a target such as v5e:2x2.")
+    )
     program = read_program(source)
+    made = before_search(program, target, devices, device)
     with progress("searching"):
         result = fit(
-            program, devices, device=device, memory=memory, batch=batch, microbatches=counts,
-            measure=measure, donate=not no_donate,
+            program, devices if made.target is None else made.target.devices, device=made.rates, memory=memory,
+            batch=batch, microbatches=counts, measure=0 if made.problem else measure,
+            target=made.target if made.is_available else None, donate=not no_donate,
         )  # fmt: skip
-    shown = tables(result, is_full=explain)
-    write_report_beside(result.to_json, shown, json_output, output)
+    made = replace(made, compiled=result.best.compiled)
+    shown = [*tables(result, is_full=explain), *made.lines()]
+    write_report_beside(lambda: {**result.to_json(), **made.to_json()}, shown, json_output, output)
     if output is not None and not result.missing_bytes:
         _write(result, output)
     if result.missing_bytes:
@@ -151,6 +170,8 @@ def tables(result: FitResult, *, is_full: bool) -> Iterator[RenderableType]:
         yield f"nothing fits: the smallest combination needs {least}, {missing} too much"
     else:
         yield f"best: {best.name}, {time_text(best.cost.step_seconds)} per step, limited by {best.cost.binding}"
+        if result.target is not None:
+            yield f"chosen by its time by hloom's model and its peak by the compiler for {result.target.name}"
         bound = time_text(result.bound_seconds)
         yield f"gap: {result.gap:.1%} above {bound}, the time if the work divided evenly with no communication"
     if is_full:
@@ -182,9 +203,12 @@ def _name(made: Combination) -> str:
 
 def _measured(result: FitResult) -> RenderableType:
     """What was compiled and run, beside what was expected."""
+    by = "by XLA" if result.target is None else f"for {result.target.name}"
+    has_cycles = any(made.compiled is not None and made.compiled.cycles is not None for made in result.combinations)
     table = new_table(
-        "compiled by XLA: predicted and measured",
-        "combination", ">micro", ">sent", ">measured", ">peak", ">measured", ">bubble", ">run", "",
+        f"compiled {by}: predicted and measured",
+        "combination", ">micro", ">sent", ">measured", ">peak", ">measured", ">bubble", ">run",
+        *([">cycles"] if has_cycles else []), "",
     )  # fmt: skip
     for made in result.combinations:
         if made.measured_bytes is None:
@@ -198,9 +222,15 @@ def _measured(result: FitResult) -> RenderableType:
             byte_text(made.measured_bytes),
             f"{made.cost.bubble:.0%}" if made.pipeline else "",
             "" if made.measured_bubble is None else f"{made.measured_bubble:.0%}",
+            *([_cycles(made)] if has_cycles else []),
             "" if made.fits(result.memory) else "does not fit",
         )
     return table
+
+
+def _cycles(made: Combination) -> str:
+    cycles = made.compiled and made.compiled.cycles
+    return f"{cycles.total:,}" if cycles else ""
 
 
 def _explained(result: FitResult) -> Iterator[RenderableType]:

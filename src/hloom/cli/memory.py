@@ -17,6 +17,7 @@ from hloom.cli.exit_status import NO
 from hloom.cli.input import note_whole_program, progress, read_program
 from hloom.cli.options import (
     ModuleSource,
+    budget_option,
     choice_option,
     json_option,
     optimised_file_argument,
@@ -26,12 +27,11 @@ from hloom.cli.options import (
 )
 from hloom.cli.output import write_record
 from hloom.cli.plots.memory import MARGIN_LEFT, WIDTH, characters, png, svg
-from hloom.cli.quantities import SpaceBudgets
 from hloom.cli.tables import add_rest, cut, new_table, shown_width, write_tables
 from hloom.cli.target import ForTarget, for_target
 from hloom.formats.hlo import write_whole
 from hloom.targets.memory import SCHEDULES, memory
-from hloom.text import Bytes, byte_text, percent_text
+from hloom.text import Bytes, HloomError, byte_text, percent_text
 
 MOST_LINES = 15
 """How many buffers and inputs are shown, unless told otherwise."""
@@ -61,13 +61,7 @@ class MemoryRecord(NamedTuple):
 @click.command("memory")
 @optimised_file_argument
 @target_option()
-@click.option(
-    "--budget",
-    "budgets",
-    metavar="SIZE",
-    type=SpaceBudgets(),
-    help="Exit with status 1 unless the peak fits: 80GiB, 500MB, or for each memory hbm=16GiB,vmem=128MiB.",
-)
+@budget_option(help="Exit with status 1 unless the peak fits: 80GiB, 500MB, or for each memory hbm=16GiB,vmem=128MiB.")
 @choice_option(
     "--schedule",
     choices=SCHEDULES,
@@ -81,7 +75,7 @@ def command(
     context: click.Context,
     source: ModuleSource,
     target: str | None,
-    budgets: dict[str, int] | None,
+    budgets: dict[str, int],
     schedule: str | None,
     top: int,
     json_output: bool,
@@ -99,7 +93,7 @@ def command(
       hloom memory step.hlo
       hloom memory step.hlo --budget 80GiB
       hloom memory step.hlo --for h100 --budget 80GiB
-      hloom memory step.hlo --budget hbm=16GiB,vmem=128MiB
+      hloom memory step.hlo --for v5e --budget hbm=16GiB,vmem=128MiB
       hloom memory step.hlo --schedule text -o timeline.svg
       hloom memory step.hlo --json | jq '.at_peak[0]'
     """
@@ -111,7 +105,7 @@ def command(
         note_whole_program(made.module)
     with progress("placing buffers"):
         report = _with_compiler(memory(made.module, schedule=schedule), made)
-    budgets = budgets or {}
+    check_budgets(report, budgets)
     budget = budgets.get(MAIN_MEMORY)
     peak = report.peak if made.compiled is None else made.compiled.memory.peak
     missing = {name for name in report.over_budget(budgets) if name != MAIN_MEMORY}
@@ -125,6 +119,23 @@ def command(
         write_tables([*tables(report, budgets, top, peak), *made.lines()], None)
     if not fits:
         context.exit(NO)
+
+
+def check_budgets(report: MemoryReport, budgets: Mapping[str, int]) -> None:
+    """Raise HloomError for a budget of a memory whose use is not known: hloom does not model the TPU's compiler."""
+    others = [name for name in budgets if name != MAIN_MEMORY]
+    if others and report.target == CPU_TARGET:
+        raise HloomError(
+            f"what is in {others[0]} is decided by the compiler for the device, which has not seen this program",
+            hint="give --for v5e or another target whose compiler is here (see `hloom doctor`), or an optimised module",
+        )
+
+
+def space_verdicts(report: MemoryReport, budgets: Mapping[str, int]) -> Iterator[str]:
+    """Whether the budgets of memories beside the main one are kept."""
+    for name, budget in budgets.items():
+        if name != MAIN_MEMORY:
+            yield _space_verdict(report.space(name), name, budget)
 
 
 def _with_compiler(report: MemoryReport, made: ForTarget) -> MemoryReport:
@@ -157,9 +168,7 @@ def tables(
         yield report.note
     if MAIN_MEMORY in budgets:
         yield from _verdict(report, budgets[MAIN_MEMORY], top, report.peak if peak is None else peak)
-    for name, budget in budgets.items():
-        if name != MAIN_MEMORY:
-            yield _space_verdict(report.space(name), name, budget)
+    yield from space_verdicts(report, budgets)
 
 
 def _sizes(report: MemoryReport) -> Table:

@@ -27,6 +27,7 @@ from hloom.cli.options import (
     optional_file_argument,
     output_option,
     seed_option,
+    target_option,
 )
 from hloom.cli.output import check_folder, write_note, write_record
 from hloom.cli.pass_pipeline import named_passes, pipeline_reader
@@ -34,11 +35,21 @@ from hloom.cli.steps import replay_until, step_lines, steps_of
 from hloom.ir import Module, verify
 from hloom.passes import Pass, Watch, apply_in_place, load_further_passes, sequence
 from hloom.rewrite import Report, Rule, Step, timed_rules
-from hloom.text import HloomError, Record
+from hloom.text import Bytes, HloomError, Record
 
 if TYPE_CHECKING:
     from hloom.cli.equivalence import EquivalenceResult
     from hloom.cli.misses import Misses
+    from hloom.cli.target import ForTarget
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledSide(Record):
+    """The module before or after the passes: what the target's compiler makes of it, and its peak by hloom's model."""
+
+    made: ForTarget
+    model_peak: Bytes
+    json_keys = "**made model_peak"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +61,9 @@ class OptRecord(Record):
     steps: Sequence[Step]
     misses: Sequence[Misses]
     verify: EquivalenceResult | None
+    compilers: Mapping[str, CompiledSide]
     text: str | None
-    json_keys = "module report.changed steps report misses? verify? text?"
+    json_keys = "module report.changed steps report misses? verify? compilers? text?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +114,10 @@ class RuleList(Record):
     is_flag=True,
     help="Run the module before and after on XLA; exit with 1 if outputs differ.",
 )
+@target_option(
+    "Compile the module before and after the passes with the compiler of this target (v5e:4x4, h100x8, cpu; see "
+    "`hloom compile`), and show what changes in its figures."
+)
 @click.option("--verify-each", is_flag=True, help="Verify the module's structure and types after each pass.")
 @seed_option("Seed for the inputs of --verify and for passes that need one.  [default: 0]")
 @number_option("--rtol", min=0, metavar="R", help="Relative tolerance for --verify (default: by element type).")
@@ -127,6 +143,7 @@ def command(
     list_passes: bool,
     list_rules: str | None,
     is_verified: bool,
+    target: str | None,
     verify_each: bool,
     seed: int | None,
     rtol: float | None,
@@ -154,6 +171,7 @@ def command(
       hloom opt step.hlo -p my_rules.json --trace-misses main.add.3
       hloom opt step.hlo --load my_passes.py -p my_passes --print-changed
       hloom opt step.hlo -p simplify --steps --until 3
+      hloom opt step.hlo -p "remat(budget=8GiB)" --for h100 -o small.hlo
       hloom opt before.mlir -p fuse-bias-add-dropout --seed 4920936260932536
     """
     reader = pipeline_reader(load, {} if seed is None else {"seed": seed})
@@ -183,7 +201,7 @@ def command(
     elif seed is not None and not is_verified and "seed" not in reader.taken:
         raise click.UsageError("--seed needs --verify or a pass that takes a seed; these passes take none")
     diffs = _Diffs(language, print_after_all) if print_after_all or print_changed else None
-    keeps_original = is_verified or until is not None or bool(trace_misses)
+    keeps_original = is_verified or until is not None or bool(trace_misses) or target is not None
     run = _run(original, chosen, diffs, verify_each=verify_each, keeps_original=keeps_original)
     if until is not None:
         with progress("replaying"):
@@ -202,9 +220,10 @@ def command(
             verdict = _equivalence(run, language, seed or 0, rtol)
         if not json_output:
             write_note("\n".join(verdict.lines()))
+    compilers = {} if target is None else _compiled(run, language, target, is_shown=not json_output)
     is_wrong = verdict is not None and not verdict.agrees
     if json_output:
-        write_record(_record(run, None if output or is_wrong else language, misses, verdict), None)
+        write_record(_record(run, None if output or is_wrong else language, misses, verdict, compilers), None)
     if is_wrong:
         click.get_current_context().exit(NO)
     if output is not None or not json_output:
@@ -274,6 +293,21 @@ def _equivalence(run: _Run, language: Language, seed: int, rtol: float | None) -
     return check_equivalence(language.to_hlo(run.before), language.to_hlo(run.after), seed, rtol)
 
 
+def _compiled(run: _Run, language: Language, target: str, *, is_shown: bool) -> dict[str, CompiledSide]:
+    """What the target's compiler makes before and after the passes; shown on standard error if asked."""
+    from hloom.cli.tables import note_tables
+    from hloom.cli.target import before_and_after, change_lines
+    from hloom.targets.memory import memory
+
+    modules = language.to_hlo(run.before), language.to_hlo(run.after)
+    pair = before_and_after(*modules, target)
+    with progress("placing buffers"):
+        peaks = [memory(module, target=target).peak for module in modules]
+    if is_shown:
+        note_tables(change_lines(*pair, (peaks[0], peaks[1])))
+    return dict(zip(("before", "after"), map(CompiledSide, pair, peaks), strict=True))
+
+
 def _list_passes(known: Mapping[str, Pass], json_output: bool, output: Path | None) -> None:
     from hloom.cli.pass_report import pass_list
     from hloom.cli.tables import write_report
@@ -325,7 +359,11 @@ def _guarded(work: Callable[[], Any]) -> Any:
 
 
 def _record(
-    run: _Run, language: Language | None, misses: Sequence[Misses], verdict: EquivalenceResult | None
+    run: _Run,
+    language: Language | None,
+    misses: Sequence[Misses],
+    verdict: EquivalenceResult | None,
+    compilers: Mapping[str, CompiledSide],
 ) -> OptRecord:
     text = None if language is None else language.to_text(run.after)
-    return OptRecord(run.after.name, run.report, steps_of(run.report), misses, verdict, text)
+    return OptRecord(run.after.name, run.report, steps_of(run.report), misses, verdict, compilers, text)

@@ -13,7 +13,7 @@ import click
 
 from hloom.analysis import DEFAULT_DEVICE
 from hloom.cli.completion import complete_device, complete_file
-from hloom.cli.quantities import MOST_DIGITS, ByteSize, FiniteNumber
+from hloom.cli.quantities import MOST_DIGITS, ByteSize, FiniteNumber, SpaceBudgets
 from hloom.formats.hlo import AFTER, BEFORE
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -113,6 +113,17 @@ def size_option(*names: str, help: str, is_capacity: bool = False, **settings: A
     return _value_option(*names, metavar="SIZE", type=ByteSize(is_capacity=is_capacity), help=help, **settings)
 
 
+def budget_option(*further_names: str, help: str) -> Callable[[Function], Function]:
+    """Add --budget: the command gets `budgets`, sizes by the short names of memories; empty if none is given."""
+
+    def given(context: click.Context, option: click.Parameter, budgets: dict[str, int] | None) -> dict[str, int]:
+        return budgets or {}
+
+    return click.option(
+        "--budget", *further_names, "budgets", metavar="SIZE", type=SpaceBudgets(), callback=given, help=help
+    )
+
+
 def choice_option(*names: str, choices: Iterable[str], help: str, **settings: Any) -> Callable[[Function], Function]:
     """Add an option that is one of some words."""
     return _value_option(*names, type=click.Choice(list(choices)), help=help, **settings)
@@ -181,12 +192,11 @@ def device_option(
     )  # fmt: skip
 
 
-def target_option() -> Callable[[Function], Function]:
-    """Add --for of a command that reports numbers: it gets `target`, the name of one to compile for first, or None."""
-    what = (
-        "Compile with the compiler of this target first (v5e:4x4, h100x8, cpu; see `hloom compile`), report on the "
-        "optimised module, and show the compiler's figures too."
-    )
+def target_option(
+    what: str = "Compile with the compiler of this target first (v5e:4x4, h100x8, cpu; see `hloom compile`), report on "
+    "the optimised module, and show the compiler's figures too.",
+) -> Callable[[Function], Function]:
+    """Add --for of a command that reports numbers: it gets `target`, the name of one to compile for, or None."""
     return click.option("--for", "target", metavar="TARGET", help=what)
 
 

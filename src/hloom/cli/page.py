@@ -82,21 +82,18 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
         **options: Any,
     ) -> None:
         check_usage((target and profile is not None, "--for compiles anew, and --profile is of a module that ran"))
-        chosen = None if device is None else device_of(device, listed)
-        if device is None and listed is not None and target is None:  # it may have other rates of the default one
-            default = device_of(DEFAULT_DEVICE, listed)
-            chosen = default if profile is None else None
+        # the file may have other rates of the default device
+        default = None if listed is None or target is not None else device_of(DEFAULT_DEVICE, listed)
 
         def make_page() -> str:
-            before = None if after is None else _compiled(read_program(source), target).module
+            before = None if after is None else _compiled(read_program(source), target, device, listed).module
             read = read_program(source.beside(profile) if after is None else replace(source, file=after))
-            made = _compiled(read, target)
+            made = _compiled(read, target, device, listed)
             program = made.module
-            rates = device_of(made.device, listed) if chosen is None and made.device else chosen
             with progress("making the page"):
                 text = page_text(
                     program,
-                    device=rates,
+                    device=made.rates or (default if profile is None else None),
                     source_url=source_url,
                     trip_counts=trips,
                     unknown_trips=unknown_trips,
@@ -114,9 +111,9 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return decorated(with_page, decorators)
 
 
-def _compiled(module: Module, target: str | None) -> ForTarget:
+def _compiled(module: Module, target: str | None, device: str | None, listed: Path | None) -> ForTarget:
     """The module that a page is about; what its compiler says is noted on standard error."""
-    made = for_target(module, target)
+    made = for_target(module, target, device, listed)
     for line in made.lines():
         write_note(str(line))
     return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from hloom.cli.options import (
     STDOUT,
     ModuleSource,
     check_standard_output,
+    check_usage,
     count_option,
     decorated,
     defaults_of,
@@ -25,14 +27,16 @@ from hloom.cli.options import (
     output_option,
     path_option,
     size_option,
+    target_option,
 )
 from hloom.cli.output import check_folder, write_note, write_text
 from hloom.cli.plan_report import PlanRecord, tables
 from hloom.cli.tables import write_report_beside
+from hloom.cli.target import before_search
 from hloom.distribute.planner import ENTRY, Forbidden
 from hloom.formats.hlo import to_text
 from hloom.runtime import DeviceComparison, compare_with_one_device
-from hloom.sharding import Spec, parse_spec
+from hloom.sharding import Spec, as_mesh, parse_spec
 from hloom.text import HloomError
 
 DEFAULTS = defaults_of(plan)
@@ -65,8 +69,14 @@ def constraint_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command("plan")
 @file_argument
-@click.option("--mesh", metavar="AXES", required=True, help="Mesh axes and their sizes, as in data=2,model=4.")
-@device_option(None, "Device that gives compute and link rates.  [default: 100 TFLOP/s, 100 GB/s]")
+@click.option(
+    "--mesh", metavar="AXES", help="Mesh axes and their sizes, as in data=2,model=4 (default: the links of --for)."
+)
+@device_option(None, "Device that gives compute and link rates (default: that of --for, or 100 TFLOP/s, 100 GB/s).")
+@target_option(
+    "Compile the plan that is found, or with --measure the K best ones, with the compiler of this target "
+    "(v5e:2x2, h100x8; see `hloom compile`); show its figures beside the forecast, and keep the fastest that fits."
+)
 @click.option("--overlap", is_flag=True, help="Assume that collectives overlap with computation.")
 @click.option(
     "--planner",
@@ -87,7 +97,7 @@ def constraint_options(function: Callable[..., Any]) -> Callable[..., Any]:
     least=0,
     metavar="K",
     default=DEFAULTS["measure"],
-    help="Compile the K best plans and the expert plans with XLA; keep the fastest (default: 0).",
+    help="Compile the K best plans and the expert plans with XLA; keep the fastest (default: 0, or 1 with --for).",
 )
 @constraint_options
 @click.option("--best-effort", is_flag=True, help="Write the plan with -o even if it exceeds --memory.")
@@ -112,6 +122,9 @@ def command(
     like: Path | None,
     timeout: float,
     best_effort: bool,
+    mesh: str | None,
+    device: str | None,
+    target: str | None,
     **options: Any,
 ) -> None:
     """Choose a sharding of a program over a mesh of devices.
@@ -123,6 +136,7 @@ def command(
     Examples:
       hloom plan step.hlo --mesh data=8 -o plan.json
       hloom plan step.hlo --mesh data=2,model=4 --measure 5 --memory 80GiB
+      hloom plan step.hlo --for v5e:2x4 --measure 3
       hloom plan step.hlo --mesh data=2,model=4 --verify --run
       hloom plan step.hlo --mesh data=2,model=4 --pin x=[data,-] --forbid w:model
     """
@@ -135,10 +149,20 @@ def command(
         "pins": _parse_pins(pins),
         "forbidden": list(map(_parse_forbidden, forbidden)),
     }
+    check_usage(
+        (mesh is None and target is None, "Missing option '--mesh', or --for with a target such as v5e:2x2."),
+        (verify and target is not None, "--verify compares with XLA's partitioner, and --for with a target's compiler"),
+    )
     program = read_program(source)
     keep = None if like is None else load_plan(like, program)
+    made = before_search(program, target, None if mesh is None else as_mesh(mesh).device_count, device)
+    axes = mesh if mesh is not None or made.target is None else made.target.axes
+    if made.target is not None:
+        options |= {"target": made.target} if made.is_available else {"measure": 0}
+    options |= {"mesh": axes, "device": made.rates}
     with progress("planning"):
         planned = plan(program, like=keep, marks=output is None or output.suffix != ".json", **asked, **options)
+    made = replace(made, compiled=planned.compiled)
     if verify and planned.best.measured is None:
         with progress("compiling"):
             planned.best.measured = planned.measure()
@@ -152,8 +176,8 @@ def command(
         _warn_of_lost_specs(planned, planned.save(output))
     comparison = _compare_with_one_device(planned, timeout) if runs else None
     write_report_beside(
-        lambda: PlanRecord(planned, comparison, is_full=explain),
-        tables(planned, comparison, is_full=explain),
+        lambda: PlanRecord(planned, comparison, made, is_full=explain),
+        [*tables(planned, comparison, is_full=explain), *made.lines()],
         json_output,
         output,
     )

@@ -12,7 +12,9 @@ from rich.table import Table
 from hloom.analysis import SizeNote, size_note
 from hloom.api.plan import PlanResult
 from hloom.cli.tables import cut, new_table
+from hloom.cli.target import ForTarget
 from hloom.distribute.planner import (
+    RUNS,
     Alternative,
     CandidatePlan,
     Cause,
@@ -28,14 +30,12 @@ BRIEF = 8
 """How many families, and how many causes, are shown unless all are asked for."""
 WIDEST, NARROW = 44, 24
 """The widths at which names, and scopes and values, are cut."""
-COUNTS = frozenset({"FLOPs"})
-"""What is not a number of bytes."""
 
 
 def tables(planned: PlanResult, device_run: DeviceComparison | None, *, is_full: bool) -> list[RenderableType]:
     """The candidates, what the best splits and sends and why, what was measured, and how it runs."""
     explained = _explained(planned, is_full=is_full)
-    return [_candidates(planned), *explained, *_compared(planned.best), *_lines(planned, device_run)]
+    return [_candidates(planned), *explained, *_compared(planned), *_lines(planned, device_run)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +74,13 @@ class PlanRecord(Record):
 
     planned: PlanResult
     device_run: DeviceComparison | None
+    made: ForTarget
     is_full: bool
     json_keys = (
         "planned.plan name=planned.plan.name planned.step_seconds binding=planned.explanation.binding candidates "
         "planned.chosen.planning_seconds planned.chosen.measuring_seconds planned.chosen.missing_bytes "
         "planned.chosen.least_bytes planned.chosen.notes sizes planned.chosen.values_in_two_layouts compared? "
-        "explanation? alternatives? run?=device_run"
+        "explanation? alternatives? run?=device_run **made"
     )
 
     @property
@@ -128,9 +129,16 @@ def _candidates(planned: PlanResult) -> Table:
             _gap_text(candidate),
             "" if candidate.bound is None else _ms(candidate.bound),
             "" if candidate.bound is None else _space(planned),
-            "predicted" if candidate.measured is None else "measured",
+            _how(candidate),
         )
     return table
+
+
+def _how(candidate: CandidatePlan) -> str:
+    """Where a candidate's figures come from."""
+    if not isinstance(candidate.measured, PartitionedProgram):
+        return "predicted" if candidate.measured is None else "measured"
+    return "measured" if candidate.measured.compiled is None else f"for {candidate.measured.compiled.target.name}"
 
 
 def _gap_text(candidate: CandidatePlan) -> str:
@@ -220,22 +228,32 @@ def _alternatives(alternatives: Sequence[Alternative]) -> Table:
     return table
 
 
-def _compared(best: CandidatePlan) -> Iterator[Table]:
+def _compared(planned: PlanResult) -> Iterator[RenderableType]:
     """What was expected beside what was measured."""
-    rows = compare(best.measured, best) if isinstance(best.measured, PartitionedProgram) else ()
-    if not rows:
+    best = planned.best
+    if not isinstance(best.measured, PartitionedProgram):
         return
+    compiled = best.measured.compiled
     table = new_table("per device", "quantity", ">predicted", ">by XLA", ">error %")
-    for row in rows:
+    if compiled is not None:
+        table = new_table("per device", "quantity", ">predicted", f">for {compiled.target.name}", ">error %")
+    for row in compare(best.measured, best):
         numbers = (row.expected, row.measured)
-        texts = [f"{number:,.0f}" if row.name in COUNTS else byte_text(number) for number in numbers]
-        table.add_row(row.name, *texts, f"{100 * row.error:+.1f}")
+        is_count = row.name == "FLOPs" or row.name.endswith(RUNS)
+        texts = [f"{number:,.0f}" if is_count else byte_text(number) for number in numbers]
+        table.add_row(row.name, *texts, f"{100 * row.error:+.1f}" if row.measured else "")
+    rates = planned.chosen.rates
+    if compiled is not None and best.expected is not None:
+        times = (1e3 * best.expected.seconds(rates), 1e3 * planned.step_seconds)
+        table.add_row("step ms", *(f"{time:,.3f}" for time in times), f"{100 * (times[0] / times[1] - 1):+.1f}")
     yield table
 
 
 def _lines(planned: PlanResult, device_run: DeviceComparison | None) -> Iterator[str]:
     chosen = planned.chosen
-    measured = f", measured in {chosen.measuring_seconds:.1f} s" if chosen.measuring_seconds else ""
+    compiled = planned.compiled
+    verb = "measured" if compiled is None else f"compiled for {compiled.target.name}"
+    measured = f", {verb} in {chosen.measuring_seconds:.1f} s" if chosen.measuring_seconds else ""
     yield f"planned in {chosen.planning_seconds:.1f} s{measured}"
     yield from _bounds(planned)
     yield from (*chosen.notes, *planned.best.notes)

@@ -41,7 +41,6 @@ from hloom.cli.target import ForTarget, for_target
 from hloom.cli.timeline_tables import timeline_tables
 from hloom.formats.hlo import STDIN
 from hloom.inspection.profile import Measurement, measurement, perfetto, timeline_speedscope
-from hloom.ir import Module
 from hloom.text import Record, byte_text, percent_text, time_text
 
 MOST_LINES = 20
@@ -149,15 +148,13 @@ def command(
         raise click.BadParameter(f"'{output}' must end in .svg to hold the plot", param_hint="-o")
     _check_timeline(is_timeline, by, profile, output, json_output)
     check_usage((target and profile is not None, "--for compiles anew, and --profile is of a module that ran"))
-    made = for_target(read_program(source.beside(profile)), target)
-    device = device or made.device
-    named = None if device is None else device_of(device, listed)
-    program = made.module
+    made = for_target(read_program(source.beside(profile)), target, device, listed)
+    named, program = made.rates, made.module
     if made.compiled is None:
         note_whole_program(program)
     counts: dict[str, Any] = {"trip_counts": trips, "unknown_trips": unknown_trips}
     if is_timeline:
-        _write_timeline(program, named or device_of(DEFAULT_DEVICE, listed), counts, top, json_output, output)
+        _write_timeline(made, named or device_of(DEFAULT_DEVICE, listed), counts, top, json_output, output)
         return
     with progress("estimating"):
         measured = None if profile is None else measurement(program, profile, named, **counts)
@@ -206,15 +203,16 @@ def _trace_suffix(output: Path) -> str | None:
 
 
 def _write_timeline(
-    program: Module, on: Device, counts: dict[str, Any], top: int, json_output: bool, output: Path | None
+    made: ForTarget, on: Device, counts: dict[str, Any], top: int, json_output: bool, output: Path | None
 ) -> None:
     with progress("estimating"):
-        laid_out = timeline_of(program, on, **counts)
+        laid_out = timeline_of(made.module, on, **counts)
     suffix = None if output is None or json_output else _trace_suffix(output)
     if suffix is not None:
         write_json(TRACES[suffix](laid_out), output)
         return
-    write_report(laid_out.to_json, timeline_tables(laid_out, top), json_output, output)
+    shown = [*timeline_tables(laid_out, top), *made.lines()]
+    write_report(lambda: {**laid_out.to_json(), **made.to_json()}, shown, json_output, output)
 
 
 def tables(report: Roofline, groups: Rows | None, top: int = MOST_LINES) -> Iterator[RenderableType]:

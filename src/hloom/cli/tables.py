@@ -45,7 +45,8 @@ KEPT = "!"
 
 def new_table(title: str | None, *columns: str) -> Table:
     """An empty table; a column whose name begins with `>` is aligned to the right, as numbers are; see also KEPT."""
-    table = _ProgramTable(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = _ProgramTable(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.heading = title
     table.kept = {number for number, column in enumerate(columns) if column.startswith(KEPT)}
     for column in columns:
         justify = "right" if column.startswith(RIGHT) else "left"
@@ -68,6 +69,7 @@ class _ProgramTable(Table):
     out. Numbers are shown whole or not at all.
     """
 
+    heading: str | None
     kept: set[int]
 
     def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
@@ -77,14 +79,17 @@ class _ProgramTable(Table):
         widths = [_natural_width(column.header, *column.cells) for column in self.columns]
         is_text = [number > 0 and column.justify == "left" for number, column in enumerate(self.columns)]
         fitted = _fitted_widths(widths, is_text, options.max_width, self.kept)
-        if fitted != widths:
-            yield from self._narrowed(fitted).__rich_console__(console, options)
-        else:
-            yield from super().__rich_console__(console, options)
+        table = self if fitted == widths else self._narrowed(fitted)
+        if self.heading:  # not the table's own title, which is folded to its width
+            yield Text(self.heading, style="bold")
+        yield from Table.__rich_console__(table, console, options)
+        left_out = [str(column.header) for column, width in zip(self.columns, fitted, strict=True) if not width]
+        if any(left_out):
+            yield Text(f"columns that do not fit: {', '.join(filter(None, left_out))}\n")
 
     def _narrowed(self, widths: Sequence[int]) -> Table:
-        """The table with its columns that wide; those of no width are named below it."""
-        made = Table(title=self.title, title_justify="left", title_style="bold", box=self.box, pad_edge=False)
+        """The table with its columns that wide, without those of no width."""
+        made = Table(box=self.box, pad_edge=False)
         kept = [number for number, width in enumerate(widths) if width]
         for number in kept:
             column, width = self.columns[number], widths[number]
@@ -94,11 +99,6 @@ class _ProgramTable(Table):
         cells = [[_cut_cell(cell, limits.get(number)) for cell in self.columns[number].cells] for number in kept]
         for row, values in zip(self.rows, zip(*cells, strict=True), strict=True):
             made.add_row(*values, style=row.style, end_section=row.end_section)
-        headers = [str(column.header) for column, width in zip(self.columns, widths, strict=True) if not width]
-        left_out = list(filter(None, headers))
-        if left_out:
-            made.caption = f"columns that do not fit: {', '.join(left_out)}\n"
-            made.caption_justify = "left"
         return made
 
 

@@ -14,15 +14,16 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hloom.analysis import device
+from hloom.analysis import MAIN_MEMORY
 from hloom.cli.input import note_whole_program, progress, read_program
+from hloom.cli.memory import check_budgets, space_verdicts
 from hloom.cli.options import (
     ModuleSource,
     batch_option,
+    budget_option,
     file_argument,
     json_option,
     output_option,
-    size_option,
     target_option,
     top_option,
 )
@@ -42,18 +43,30 @@ from hloom.inspection.why_oom import (
 )
 from hloom.ir import Module
 from hloom.targets.compiler import CompilerOutOfMemory
-from hloom.text import HloomError, Record, byte_text, percent_text
+from hloom.targets.memory import memory as memory_report
+from hloom.text import Bytes, HloomError, Record, byte_text, percent_text
 
 MOST_LINES = 10
 """How many lines of a table are shown, unless told otherwise."""
 
 
+@dataclass(frozen=True, slots=True)
+class OtherMemories(Record):
+    """Budgets given for each memory, and the names of those that are exceeded."""
+
+    budgets: dict[str, Bytes]
+    over_budget: dict[str, Bytes]
+    lines: tuple[str, ...]
+    json_keys = "budgets over_budget"
+
+
 class OomRecord(NamedTuple):
-    """Why a module as the target's compiler made it does or does not fit."""
+    """Why a module, as it was given or as the target's compiler made it, does or does not fit."""
 
     report: OomReport
-    made: ForTarget
-    json_keys = "**report **made"
+    others: OtherMemories | None
+    made: ForTarget | None = None
+    json_keys = "**report **others **made"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +83,9 @@ class CompilerRefusal(Record):
 @click.command("why-oom")
 @file_argument
 @target_option()
-@size_option(
+@budget_option(
     "--memory",
-    is_capacity=True,
-    help="Memory of the device, as in 16GiB (default: as stated in the error text, if given).",
+    help="Memory of the device: 16GiB, or for each memory hbm=16GiB,vmem=128MiB (default: as the error text states).",
 )
 @click.option("--quick", is_flag=True, help="Report what is in memory and why, without simulating remedies.")
 @batch_option()
@@ -83,7 +95,7 @@ class CompilerRefusal(Record):
 def command(
     source: ModuleSource,
     target: str | None,
-    memory: int | None,
+    budgets: dict[str, int],
     quick: bool,
     batch: str | None,
     top: int,
@@ -98,7 +110,7 @@ def command(
 
     \b
     Examples:
-      hloom why-oom step.hlo --memory 16GiB
+      hloom why-oom step.hlo --budget 16GiB
       hloom why-oom error.txt
       hloom why-oom dump/ --quick
       hloom why-oom step.hlo --for v5e
@@ -106,14 +118,27 @@ def command(
     """
     check_folder(output)
     if target is not None:
-        _report_for(source, target, memory, top, json_output, output)
+        _report_for(source, target, budgets, top, json_output, output)
         return
-    report = _report(source, memory, quick, batch)
-    write_report(report.to_json, tables(report, top, is_tried=not quick), json_output, output)
+    report, module = _report(source, budgets.get(MAIN_MEMORY), quick, batch)
+    others = _other_memories(module, budgets)
+    shown = [*tables(report, top, is_tried=not quick), *(others.lines if others else ())]
+    write_report(lambda: OomRecord(report, others), shown, json_output, output)
+
+
+def _other_memories(module: Module | None, budgets: dict[str, int]) -> OtherMemories | None:
+    """Whether the budgets of memories beside the main one are kept; None if none are given."""
+    if not budgets.keys() - {MAIN_MEMORY}:
+        return None
+    if module is None:
+        raise HloomError("budgets of several memories are for one module", hint="give its file, and no error text")
+    report = memory_report(module)
+    check_budgets(report, budgets)
+    return OtherMemories(budgets, report.over_budget(budgets), tuple(space_verdicts(report, budgets)))
 
 
 def _report_for(
-    source: ModuleSource, target: str, limit: int | None, top: int, json_output: bool, output: Path | None
+    source: ModuleSource, target: str, budgets: dict[str, int], top: int, json_output: bool, output: Path | None
 ) -> None:
     """What fills memory in the module that the target's compiler makes, or why it makes none.
 
@@ -127,16 +152,18 @@ def _report_for(
         write_report(lambda: refusal, [error.message, *refusal_tables(refusal, top)], json_output, output)
         return
     with progress("placing buffers"):
-        report = why_oom(made.module, memory=limit or _memory_of(made), quick=True, file=source.file)
-    shown = [*tables(report, top, is_tried=False), *made.lines()]
-    write_report(lambda: OomRecord(report, made), shown, json_output, output)
+        limit = budgets.get(MAIN_MEMORY) or _memory_of(made)
+        report = why_oom(made.module, memory=limit, quick=True, file=source.file)
+        others = _other_memories(made.module, budgets)
+    shown = [*tables(report, top, is_tried=False), *(others.lines if others else ()), *made.lines()]
+    write_report(lambda: OomRecord(report, others, made), shown, json_output, output)
 
 
 def _memory_of(made: ForTarget) -> int | None:
     """The memory of the target's device, where hloom knows it."""
     if made.compiled is not None and made.compiled.target.memory is not None:
         return made.compiled.target.memory
-    return None if made.device is None else round(device(made.device).memory_bytes)
+    return None if made.rates is None else round(made.rates.memory_bytes)
 
 
 def why_refused(error: CompilerOutOfMemory, program: Module) -> CompilerRefusal:
@@ -158,19 +185,19 @@ def refusal_tables(refusal: CompilerRefusal, top: int = MOST_LINES) -> Iterator[
         yield from tables(refusal.by_model, top, is_tried=False)
 
 
-def _report(source: ModuleSource, limit: int | None, quick: bool, batch: str | None) -> OomReport:
-    """The report of whatever FILE is."""
+def _report(source: ModuleSource, limit: int | None, quick: bool, batch: str | None) -> tuple[OomReport, Module | None]:
+    """The report of whatever FILE is, and the module if it is one."""
     if source.file != STDIN and os.path.isdir(source.file) and source.stage is None:
         with progress("trying" if not quick else "placing buffers"):
-            return why_dump_oom(source.file, memory=limit, module=source.module, quick=quick, batch=batch)
+            return why_dump_oom(source.file, memory=limit, module=source.module, quick=quick, batch=batch), None
     data = read_bytes(STDIN) if source.file == STDIN else None
     text = error_text_of(source.file) if data is None else error_text_in(data, source.name)
     if text is not None:
-        return why_oom(text, memory=limit)
+        return why_oom(text, memory=limit), None
     program = read_program(source, data)
     note_whole_program(program)
     with progress("trying" if not quick else "placing buffers"):
-        return why_oom(program, memory=limit, quick=quick, batch=batch, file=source.file)
+        return why_oom(program, memory=limit, quick=quick, batch=batch, file=source.file), program
 
 
 def tables(report: OomReport, top: int = MOST_LINES, *, is_tried: bool = True) -> Iterator[RenderableType]:

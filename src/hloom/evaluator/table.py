@@ -83,7 +83,7 @@ Function: TypeAlias = Callable[[Apply, Values, Runner], "Value | Control"]
 
 @dataclass(frozen=True, slots=True)
 class Evaluator:
-    """One row: the function, whether it works element by element; or why there is no function."""
+    """One row: the function, whether it works element by element; or why there is no function, or it refuses some."""
 
     function: Function | None
     is_pointwise: bool = False
@@ -94,11 +94,11 @@ TABLE: dict[str, Evaluator] = {}
 """Every row, by opcode."""
 
 
-def evaluator(*opcodes: str) -> Callable[[Function], Function]:
-    """Let a function compute these opcodes."""
+def evaluator(*opcodes: str, because: str = "") -> Callable[[Function], Function]:
+    """Let a function compute these opcodes, all or, for a reason, only some of their instructions."""
 
     def register(function: Function) -> Function:
-        _enter(opcodes, Evaluator(function))
+        _enter(opcodes, Evaluator(function, because=because))
         return function
 
     return register

@@ -36,7 +36,7 @@ from hloom.runtime.inputs import Inputs, check_inputs, leaf_type, random_inputs
 from hloom.runtime.legalization import legalize, parameter_names, text_for_xla
 from hloom.runtime.preflight import check_text
 from hloom.runtime.xla import Placement
-from hloom.text import Display, Displayed, DisplayTable, HloomError
+from hloom.text import Display, Displayed, DisplayTable, HloomError, time_text
 
 _HEADER = re.compile(r"^\s*HloModule\b.*", re.MULTILINE)
 _MESH = re.compile(r"#sdy\.mesh<\[([^\]]*)\]")
@@ -74,7 +74,7 @@ class RunResult(Displayed):
 
     def display(self) -> Display:
         columns = ("output", "type", "minimum", "maximum", "not finite")
-        title = f"<run: {len(self.outputs)} outputs in {self.seconds:.3g} s>"
+        title = f"<run: {len(self.outputs)} outputs in {time_text(self.seconds)}>"
         return Display(title, [DisplayTable("outputs", columns, self._cells(), len(self.outputs))], "result.rows()")
 
     def _cells(self) -> Iterator[tuple[Any, ...]]:

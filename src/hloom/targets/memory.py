@@ -25,7 +25,7 @@ from hloom.analysis import SCHEDULES as ORDERS
 from hloom.ir import Module, ModuleLike, Node, TensorType, Trait, as_module, verify
 from hloom.ops import with_trait
 from hloom.passes import SIMPLIFY_BEFORE_DOTS, apply_in_place
-from hloom.targets.compiler import DEVICES, GPUS, parse_target
+from hloom.targets.compiler import GPUS, RATES, parse_target
 from hloom.targets.cpu import simulate_buffers
 from hloom.targets.gpu import simulate_buffers as simulate_gpu_buffers
 from hloom.text import HloomError
@@ -101,7 +101,7 @@ def _is_compiled(module: Module) -> bool:
 def _gpu(module: Module) -> Device:
     """The GPU that a module is for."""
     chip = parse_target(module.attachments.get(TARGET) or DEFAULT_GPU).chip
-    return device(DEVICES[chip if chip in GPUS else DEFAULT_GPU])
+    return device(RATES[chip if chip in GPUS else DEFAULT_GPU])
 
 
 def _compiled_report(module: Module, schedule: str, simulate: Callable[..., Liveness]) -> MemoryReport:

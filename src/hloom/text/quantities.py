@@ -63,16 +63,40 @@ def byte_text(count: float) -> str:
     return f"{size:,.1f} PiB"
 
 
+LONGEST_SECONDS = 600
+"""Seconds above which a time is shown in two larger units."""
+MOST_DAYS = 10_000
+"""Days above which a time is shown in years."""
+YEAR = 365.25 * 86_400
+
+
 def time_text(seconds: float) -> str:
-    """Seconds with a unit.
+    """Seconds with a unit; from ten minutes on two units, as people write times.
 
     >>> time_text(0.0123), time_text(4.5e-6), time_text(75), time_text(0), time_text(-0.5)
     ('12.3 ms', '4.5 us', '75 s', '0 s', '-500 ms')
+    >>> time_text(754), time_text(8_230), time_text(200_000), time_text(1e10)
+    ('12 min 34 s', '2 h 17 min', '2 d 8 h', '317 years')
     """
+    if not abs(seconds) < LONGEST_SECONDS:
+        return _long_time(seconds)
     for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
         if abs(seconds) * factor >= 1:
             return f"{seconds * factor:.3g} {unit}"
     return f"{seconds * 1e9:.3g} ns" if seconds else "0 s"
+
+
+def _long_time(seconds: float) -> str:
+    if not abs(seconds) < MOST_DAYS * 86_400:  # infinite, and not a number, too
+        return f"{seconds / YEAR:.3g} years"
+    sign, whole = "-" if seconds < 0 else "", round(abs(seconds))
+    if whole < 3_600:
+        return f"{sign}{whole // 60} min {whole % 60} s"
+    minutes = round(abs(seconds) / 60)
+    if minutes < 2 * 1_440:
+        return f"{sign}{minutes // 60} h {minutes % 60} min"
+    hours = round(abs(seconds) / 3_600)
+    return f"{sign}{hours // 24:,} d {hours % 24} h"
 
 
 def percent_text(part: float, total: float) -> str:

@@ -310,7 +310,7 @@ def test_measured_times_are_an_overlay(tmp_path: Path):
         (graph,) = page.packed("overlays")["time (measured), µs"].values()
         assert sorted(row["value"] for row in graph["results"].values()) == [2.0, 10.0, 15.0]
         notes = page.summary["notes"]
-        assert any(note.startswith("measured in 2 runs on 1 devices: 3.5e-05 s a run") for note in notes)
+        assert any(note.startswith("measured in 2 runs on 1 devices: 35 us a run") for note in notes)
         assert is_given != any("the optimised program out of the trace" in note for note in notes)
     with pytest.raises(HloomError, match="is a trace of other programs than step"):
         blocks(parse(STEP), profile=trace)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hloom import load, parse, verify
+from hloom import fit, load, parse, plan, verify
 from hloom.ir import Module
 from hloom.targets.compiler import (
     CompiledProgram,
@@ -182,3 +182,17 @@ def test_a_dump_of_every_pass_reads(tmp_path: Path):
     compiled(MLP, "v5e", dump=tmp_path / "dump", all_passes=True)
     assert load(tmp_path / "dump", stage="after").is_scheduled
     assert len(list((tmp_path / "dump").iterdir())) > 50
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["v5e:2x2", "h100x4"])
+def test_a_plan_is_split_by_the_targets_compiler(name: str):
+    alone = compiled(MLP, name.partition(":")[0].partition("x")[0])
+    planned = plan(parse(MLP), target=name, planner="expert")
+    made = planned.compiled
+    assert made is not None and (made.partitioner, made.devices) == ("gspmd", 4)
+    assert made.memory.arguments < alone.memory.arguments
+    assert sum(one.bytes for one in made.collectives().values()) > 0
+    fitted = fit(parse(MLP), target=name, microbatches=[1])
+    assert fitted.devices == 4 and fitted.best.compiled is not None
+    assert fitted.best.measured_bytes == fitted.best.compiled.memory.peak

@@ -7,8 +7,11 @@ import pytest
 from hloom import parse, verify
 from hloom import print as to_text
 from hloom.ir import Module
+from hloom.targets.compiler import parse_target
 from hloom.targets.compiler.custom_calls import adapt_custom_calls
 from hloom.text import Unsupported
+
+TARGETS = {"tpu": parse_target("v5e"), "cuda": parse_target("h100"), "cpu": parse_target("cpu")}
 
 CHOLESKY = """HloModule m
 ENTRY e {
@@ -35,7 +38,7 @@ def opcodes(module: Module) -> list[str]:
 
 def test_cholesky_on_a_tpu():
     module = parse(CHOLESKY)
-    (rewritten,) = adapt_custom_calls(module, "tpu")
+    (rewritten,) = adapt_custom_calls(module, TARGETS["tpu"])
     assert (rewritten.target, rewritten.count, rewritten.became) == ("lapack_spotrf_ffi", 1, "cholesky")
     verify(module)
     text = to_text(module, "short")
@@ -45,7 +48,7 @@ def test_cholesky_on_a_tpu():
 
 def test_cholesky_on_a_gpu_is_its_librarys_call():
     module = parse(CHOLESKY)
-    (rewritten,) = adapt_custom_calls(module, "cuda")
+    (rewritten,) = adapt_custom_calls(module, TARGETS["cuda"])
     assert rewritten.became == "cusolver_potrf_ffi"
     assert 'custom_call_target="cusolver_potrf_ffi"' in to_text(module)
     assert "backend_config={lower = true}" in to_text(module)
@@ -55,7 +58,7 @@ def test_a_gpus_call_on_the_cpu():
     module = parse(
         CHOLESKY.replace("lapack_spotrf_ffi", "cusolver_potrf_ffi").replace("uplo = 76 : ui8", "lower = false")
     )
-    (rewritten,) = adapt_custom_calls(module, "cpu")
+    (rewritten,) = adapt_custom_calls(module, TARGETS["cpu"])
     assert rewritten.became == "lapack_spotrf_ffi"
     assert "backend_config={uplo = 85 : ui8}" in to_text(module)
 
@@ -64,7 +67,7 @@ def test_a_gpus_call_on_the_cpu():
 def test_a_triangular_solve_keeps_its_settings(platform: str):
     config = "{diag = 85 : ui8, side = 82 : ui8, trans_x = 67 : ui8, uplo = 85 : ui8}"
     module = call("lapack_ctrsm_ffi", "c64[4,4]", "c64[4,4]; c64[4,4]", config)
-    (rewritten,) = adapt_custom_calls(module, platform)
+    (rewritten,) = adapt_custom_calls(module, TARGETS[platform])
     assert rewritten.became == "triangular-solve"
     text = to_text(module, "short")
     assert "triangular-solve(p0, p1)" in text
@@ -75,7 +78,7 @@ def test_a_triangular_solve_keeps_its_settings(platform: str):
 
 def test_lu_counts_pivots_from_one():
     module = call("lapack_sgetrf_ffi", "(f32[4,4], s32[4], s32[])")
-    adapt_custom_calls(module, "tpu")
+    adapt_custom_calls(module, TARGETS["tpu"])
     verify(module)
     assert opcodes(module).count("add") == 1
     assert "(f32[4,4], s32[4], s32[4]) custom-call" in to_text(module, "short")
@@ -99,7 +102,7 @@ def test_lu_counts_pivots_from_one():
 def test_a_routine_is_the_targets_call(target: str, result: str, operands: str, tpu: str, cuda: str):
     for platform, wanted in (("tpu", tpu), ("cuda", cuda), ("cpu", target)):
         module = call(cuda if platform == "cpu" else target, result, operands)
-        (rewritten,) = adapt_custom_calls(module, platform)
+        (rewritten,) = adapt_custom_calls(module, TARGETS[platform])
         assert rewritten.became == wanted
         assert f'custom_call_target="{wanted}"' in to_text(module)
         assert str(module.entry.root.type) == result
@@ -112,7 +115,7 @@ def test_a_routine_is_the_targets_call(target: str, result: str, operands: str, 
 )
 def test_a_tpus_call_on_a_gpu(target: str, result: str, cuda: str):
     module = call(target, result, config='"0,1,100,1e-6"')
-    (rewritten,) = adapt_custom_calls(module, "cuda")
+    (rewritten,) = adapt_custom_calls(module, TARGETS["cuda"])
     assert rewritten.became == cuda
     assert "operand_layout_constraints={f32[4,4]{0,1}}" in to_text(module)
     assert ("lower = false" in to_text(module)) == (target == "Eigh")
@@ -123,28 +126,28 @@ def test_a_tpus_call_on_a_gpu(target: str, result: str, cuda: str):
 def test_a_tpus_lu_has_no_counterpart():
     module = call("LuDecomposition", "(f32[4,4], s32[4], s32[4])")
     with pytest.raises(Unsupported, match="LuDecomposition: 1"):
-        adapt_custom_calls(module, "cuda")
+        adapt_custom_calls(module, TARGETS["cuda"])
 
 
 @pytest.mark.parametrize("target", ["Sharding", "xla.sdy.FuncResultSharding", "mhlo.topk", "annotate_device_placement"])
 def test_annotations_stay(target: str):
     module = call(target, "f32[4,4]")
-    assert adapt_custom_calls(module, "tpu") == []
+    assert adapt_custom_calls(module, TARGETS["tpu"]) == []
     assert module.entry.root.opcode == "custom-call"
 
 
 def test_the_targets_own_calls_stay():
-    assert adapt_custom_calls(call("tpu_custom_call", "f32[4,4]"), "tpu") == []
-    assert adapt_custom_calls(call("__cublas$gemm", "f32[4,4]"), "cuda") == []
-    assert adapt_custom_calls(call("lapack_sgeev_ffi", "f32[4,4]"), "cpu") == []
+    assert adapt_custom_calls(call("tpu_custom_call", "f32[4,4]"), TARGETS["tpu"]) == []
+    assert adapt_custom_calls(call("__cublas$gemm", "f32[4,4]"), TARGETS["cuda"]) == []
+    assert adapt_custom_calls(call("lapack_sgeev_ffi", "f32[4,4]"), TARGETS["cpu"]) == []
 
 
 def test_unknown_calls_are_named():
     module = call("xla_ffi_python_cpu_callback", "f32[4,4]")
     with pytest.raises(Unsupported) as problem:
-        adapt_custom_calls(module, "tpu")
+        adapt_custom_calls(module, TARGETS["tpu"])
     assert problem.value.message == (
-        "the compiler for tpu does not have these custom calls:\n  xla_ffi_python_cpu_callback: 1 (c in e)"
+        "the compiler for v5e:1x1 does not have these custom calls:\n  xla_ffi_python_cpu_callback: 1 (c in e)"
     )
     assert "--opaque-calls" in (problem.value.hint or "")
 
@@ -152,12 +155,12 @@ def test_unknown_calls_are_named():
 def test_names_of_unknown_calls_are_made_visible():
     module = call("a\x1b[31m", "f32[4,4]")
     with pytest.raises(Unsupported, match=r"a\\033\[31m: 1"):
-        adapt_custom_calls(module, "cuda")
+        adapt_custom_calls(module, TARGETS["cuda"])
 
 
 def test_opaque_calls_keep_their_types():
     module = call("f", "(f32[4,4], (s32[2], token[]))", "f32[4,4]; token[]; (f32[3], s32[])")
-    (rewritten,) = adapt_custom_calls(module, "tpu", opaque=True)
+    (rewritten,) = adapt_custom_calls(module, TARGETS["tpu"], opaque=True)
     assert rewritten.is_opaque
     verify(module)
     assert str(module.entry.root.type) == "(f32[4,4], (s32[2], token[]))"
@@ -168,6 +171,6 @@ def test_opaque_calls_keep_their_types():
 
 def test_opaque_calls_of_a_gpu_stay_calls():
     module = call("f", "f32[4,4]")
-    (rewritten,) = adapt_custom_calls(module, "cuda", opaque=True)
+    (rewritten,) = adapt_custom_calls(module, TARGETS["cuda"], opaque=True)
     assert (rewritten.became, rewritten.is_opaque) == ("a mock call", True)
     assert module.entry.root.opcode == "custom-call"

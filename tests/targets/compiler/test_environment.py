@@ -81,6 +81,8 @@ def test_this_interpreter_serves_where_the_packages_are(monkeypatch: pytest.Monk
         MissingCompiler, match="the compiler for v2 to v7x is not installed here: jax and jaxlib and libtpu missing"
     ):
         find_environment("tpu")
+    with pytest.raises(MissingCompiler, match="the compiler for v5e:2x2 is not installed here"):
+        find_environment("tpu", "v5e:2x2")
 
 
 def test_settings_of_this_process_do_not_reach_the_compiler(monkeypatch: pytest.MonkeyPatch):

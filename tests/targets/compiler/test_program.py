@@ -110,3 +110,18 @@ def test_layouts_of_values_are_left_to_the_compiler():
     module = parse("ENTRY e { x = f32[4,8]{0,1} parameter(0) ROOT y = f32[4,8]{0,1} negate(x) }")
     root = read_proto(prepare(module, parse_target("cpu")).proto).entry.root
     assert str(root.type) == "f32[4,8]{1,0}"
+
+
+def test_copies_are_dropped_but_for_their_shardings():
+    text = """HloModule m, num_partitions=2
+ENTRY e {
+  x = f32[8] parameter(0), sharding={devices=[2]<=[2]}
+  n = f32[8] negate(x)
+  c = f32[8] copy(n), sharding={replicated}
+  s = f32[8] sine(c)
+  ROOT r = f32[8] copy(s)
+}"""
+    entry = read_proto(prepare(parse(text), parse_target("h100x2")).proto).entry
+    assert [node.opcode for node in entry.nodes] == ["parameter", "negate", "custom-call", "sine"]
+    (call,) = [node for node in entry.nodes if node.opcode == "custom-call"]
+    assert (call.attributes["custom_call_target"], str(call.attributes["sharding"])) == ("Sharding", "{replicated}")

@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from hloom.targets.compiler import GPUS, TPUS, parse_target, slices
+from hloom.analysis import device, devices
+from hloom.targets.compiler import GPUS, RATES, TPUS, parse_sized_target, parse_target, rates_for, slices
 from hloom.text import HloomError
 
 
@@ -81,3 +82,46 @@ def test_a_gpu_has_its_specification(name: str):
     assert re.search(r"cuda_compute_capability", target.topology["target_config"])
     assert target.memory is not None
     assert target.memory > 79e9
+
+
+@pytest.mark.parametrize(
+    ("name", "axes"),
+    [
+        ("v5e:2x4", {"y": 4, "x": 2}),  # libtpu numbers devices along x first
+        ("v5p:2x2x1", {"y": 2, "x": 2}),
+        ("v5p:2x2x4", {"z": 4, "y": 2, "x": 2}),
+        ("v7x:2x2x1", {"y": 2, "x": 2, "core": 2}),
+        ("v6e:1x1", {"x": 1}),
+        ("h100x8", {"gpu": 8}),
+        ("h100x16", {"host": 2, "gpu": 8}),
+        ("a100", {"x": 1}),
+        ("cpux4", {"cpu": 4}),
+    ],
+)
+def test_the_mesh_of_a_targets_links(name: str, axes: dict[str, int]):
+    target = parse_target(name)
+    assert list(target.axes.items()) == [*axes.items()]
+    assert math.prod(target.axes.values()) == target.devices
+
+
+def test_a_target_for_a_program_that_will_be_split():
+    assert parse_sized_target("v5e:2x2", None).devices == parse_sized_target("v5e", 4).devices == 4
+    with pytest.raises(HloomError, match="v5e alone does not say how many devices there are"):
+        parse_sized_target("v5e", None)
+    with pytest.raises(HloomError, match="v5e:2x2 has 4 devices, and 8 are asked for"):
+        parse_sized_target("v5e:2x2", 8)
+    with pytest.raises(HloomError, match="no slice of TPU v5e has 6 devices"):
+        parse_sized_target("v5e", 6)
+
+
+def test_the_rates_of_a_target():
+    assert set(RATES.values()) <= set(devices())
+    assert set(RATES) <= {*TPUS, *GPUS, "cpu"}
+    a100 = parse_target("a100")
+    own = rates_for(a100, None)
+    assert own is not None and own.name == "a100-80"
+    assert rates_for(a100, device("a100-40")) == device("a100-40")
+    assert rates_for(parse_target("v7x"), None) is None
+    for other in ("tpu-v5e", "h100", "cpu"):
+        with pytest.raises(HloomError, match=f"{other} is no device of a100"):
+            rates_for(a100, device(other))

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from hloom.distribute.pipeline import PipelinePlan
 from hloom.distribute.planner import Plan
 from hloom.ir import Module
-from hloom.text import Display, Displayed, DisplayTable, Record
+from hloom.targets.compiler import CompiledProgram
+from hloom.text import Display, Displayed, DisplayTable, Record, time_text
 
 CAUSES = ("compute", "memory", "launch", "links", "bubble")
 """The components of a step's time: work by the roofline model, collectives and transfers, waiting in a pipeline."""
@@ -47,7 +48,8 @@ class Combination(Displayed, Record):
     `recomputation` is the share of the activations' memory that was asked for, 1 where nothing is recomputed.
     `baseline` is what people call it who write it by hand, empty for what the search found. `measured_bytes` is the
     peak by XLA's buffer assignment, `measured_comm_bytes` what its partitioner sends, `measured_bubble` a pipeline's
-    where it was run; None where nobody asked.
+    where it was run; None where nobody asked. If a target's compiler measured a sharded program, `compiled` is what it
+    made.
     """
 
     name: str
@@ -62,15 +64,16 @@ class Combination(Displayed, Record):
     measured_bytes: int | None = None
     measured_comm_bytes: float | None = None
     measured_bubble: float | None = None
+    compiled: CompiledProgram | None = field(default=None, repr=False)
     json_keys = (
         "name baseline microbatches recomputation mesh=plan.mesh.axis_sizes stages=stage_count cost.step_seconds "
         "cost.seconds_by_cause cost.comm_bytes cost.peak_bytes cost.bubble cost.binding measured_bytes "
-        "measured_comm_bytes measured_bubble"
+        "measured_comm_bytes measured_bubble compiler?=compiled"
     )
 
     def display(self) -> Display:
         causes = [(cause, seconds) for cause, seconds in self.cost.seconds_by_cause.items() if seconds]
-        held = f"{self.cost.step_seconds:.3g} s a step, {self.peak_bytes:,} bytes at the peak"
+        held = f"{time_text(self.cost.step_seconds)} a step, {self.peak_bytes:,} bytes at the peak"
         tables = [DisplayTable("what takes the time", ("cause", "seconds"), causes, len(causes))]
         for part in filter(None, (self.plan, self.pipeline)):
             tables += part.display().tables

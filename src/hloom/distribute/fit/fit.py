@@ -17,6 +17,7 @@ from hloom.distribute.fit.sharding_search import BASELINES, Counts, ShardingSear
 from hloom.distribute.microbatch import Batch
 from hloom.distribute.planner import check_plannable
 from hloom.ir import ModuleLike, as_module
+from hloom.targets.compiler import Target, available_target, rates_for
 from hloom.text import HloomError, parse_capacity
 
 LARGEST_MACHINE = 4096
@@ -27,13 +28,14 @@ MICROBATCHES = (1, 2, 4, 8, 16)
 
 def fit(
     module: ModuleLike,
-    devices: int,
+    devices: int | None = None,
     *,
-    device: Device | str = DEFAULT_DEVICE,
+    device: Device | str | None = None,
     memory: float | str | None = None,
     batch: Batch | str | None = None,
     microbatches: Iterable[int] | None = None,
     measure: int = 0,
+    target: str | Target | None = None,
     donate: bool = True,
 ) -> FitResult:
     """The best way found to run a one-device step on this many devices with this much memory each.
@@ -43,12 +45,19 @@ def fit(
     priced too, by the same model, so that the best is never slower than those of them that fit. `memory` is bytes or a
     text (`16GiB`), that of the device unless given; `batch` says which dimension of which parameters is the batch
     ({"x": 0} or "x:0"), which is proposed otherwise. With `measure` so many of the best combinations are compiled by
-    XLA, small pipelines run, and what takes more than the memory is set aside. Raises HloomError for what cannot be
-    planned at all.
+    XLA, small pipelines run, and what takes more than the memory is set aside.
+
+    With a `target` such as "v5e:2x2", its compiler compiles them instead, at least the best one. The devices are all of
+    the target unless given, and the rates the target's. Without either, the device is an H100.
+
+    Raises HloomError for what cannot be planned at all, and MissingCompiler if that of the target is not here.
     """
     module = as_module(module)
     started = time.process_time()
-    on = as_device(device)
+    wanted = None if target is None else available_target(target, devices)
+    devices = wanted.devices if wanted is not None else devices
+    given = None if device is None else as_device(device)
+    on = (given if wanted is None else rates_for(wanted, given)) or as_device(DEFAULT_DEVICE)
     if not isinstance(devices, int) or not 1 <= devices <= LARGEST_MACHINE:
         raise HloomError(
             f"cannot plan for {devices!r} devices",
@@ -71,8 +80,9 @@ def fit(
     _keep_best_of_baselines(result)
     result.rank()
     result.rates = on
-    if measure:
-        measure_best(result, measure)
+    result.target = wanted
+    if measure or wanted is not None:
+        measure_best(result, max(measure, 1))
     result.seconds = time.process_time() - started
     return result
 

@@ -1,8 +1,8 @@
 """Measures the best combinations with XLA: peak bytes, bytes sent, and the bubble of small pipelines.
 
-A sharded program is compiled for virtual CPU devices. Of a pipeline each program of each stage is, and the schedule is
-followed action by action: a device holds its parts of parameters, sums and live microbatches, and XLA's temporaries of
-what it runs. A small pipeline is run too.
+A sharded program is compiled for virtual CPU devices, or by the compiler of a target. Of a pipeline each program of
+each stage is, and the schedule is followed action by action: a device holds its parts of parameters, sums and live
+microbatches, and XLA's temporaries of what it runs. A small pipeline is run too, unless it is for a target.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from hloom.analysis import Device, cost
@@ -28,11 +29,20 @@ from hloom.distribute.pipeline import (
     pipeline_program,
     shard_stages,
 )
-from hloom.distribute.planner import Plan, read_partitioned
+from hloom.distribute.planner import Plan, read_compiled, read_partitioned
 from hloom.formats.hlo import write_folder
 from hloom.ir import Module, TensorType
 from hloom.runtime import XlaError, partition
 from hloom.sharding import Mesh, Spec
+from hloom.targets.compiler import (
+    CompiledProgram,
+    CompilerError,
+    CompilerOutOfMemory,
+    NoSuchTarget,
+    Target,
+    compile_module,
+    parse_target,
+)
 from hloom.text import HloomError
 
 SMALL_BYTES, SMALL_FLOPS = 1 << 25, 2e9
@@ -42,51 +52,77 @@ RUN_SECONDS = 120
 
 
 def measure(result: FitResult, count: int) -> None:
-    """Compile the best combinations, so many, until the first of the result is one that was measured and fits.
+    """Compile the best combinations, so many, and for a target until the best is one that its compiler made.
 
     What XLA does not compile is left out. `result` is ranked again.
     """
-    while result.measured < count:
+    compiler = f"the compiler for {result.target.name}" if result.target is not None else "XLA"
+    while result.measured < count or (result.target is not None and result.best.measured_bytes is None):
         made = next((made for made in result.combinations if made.measured_bytes is None), None)
         if made is None:
             return
         position = result.combinations.index(made)
         try:
             result.combinations[position] = _measured(made, result)
-        except XlaError as problem:
+            result.measured += 1
+        except (XlaError, CompilerError, CompilerOutOfMemory, NoSuchTarget) as problem:
             if len(result.combinations) == 1:
                 raise
             del result.combinations[position]
-            result.omissions.append(Omission(made.name, f"XLA does not compile it: {problem.message}"))
-        result.measured += 1
+            result.omissions.append(Omission(made.name, f"{compiler} does not compile it: {problem.message}"))
         result.rank()
 
 
 def _measured(made: Combination, result: FitResult) -> Combination:
+    compiled = partial(_by_xla if result.target is None else _by_target, result.target)
     if made.plan is not None:
-        compiled = partition(made.plan.annotate(made.module), result.devices)
-        sent = read_partitioned(compiled.module, result.devices, compiled.memory).comm_bytes
-        return replace(made, measured_bytes=compiled.memory, measured_comm_bytes=sent)
-    peak, sent = compiled_pipeline(made, result.rates or result.device)
-    bubble = _bubble(made, result) if _is_small(made.module) else None
-    return replace(made, measured_bytes=peak, measured_comm_bytes=sent, measured_bubble=bubble)
-
-
-def compiled_pipeline(made: Combination, device: Device | str) -> tuple[int, float]:
-    """The most bytes that a device holds in a step of a pipeline, and the most that one sends, as XLA compiles it."""
-    assert made.pipeline is not None
-    program = pipeline_program(made.module, made.pipeline, batch=made.batch)
-    accounts = _StepAccounts(program, StageLayouts(program, shard_stages(program, device)))
-    accounts.run()
-    return max(accounts.peak.values()), max(accounts.sent.values())
+        one = compiled(made.plan.annotate(made.module), result.devices)
+        return replace(made, measured_bytes=one.peak, measured_comm_bytes=one.comm_bytes, compiled=one.program)
+    peak, sent = compiled_pipeline(made, result.rates or result.device, compiled)
+    is_run = result.target is None and _is_small(made.module)
+    return replace(
+        made,
+        measured_bytes=peak,
+        measured_comm_bytes=sent,
+        measured_bubble=_bubble(made, result) if is_run else None,
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class _CompiledStage:
-    """What one run of a program takes on each device of its stage."""
+class DeviceUse:
+    """What one run of a program takes on each of its devices; `program` is what a target's compiler made."""
 
+    peak: int
     temporaries: int
     comm_bytes: float
+    program: CompiledProgram | None = None
+
+
+Compile = Callable[[Module, int], DeviceUse]
+"""Compiles an annotated module for so many devices."""
+
+
+def _by_xla(_: Target | None, module: Module, devices: int) -> DeviceUse:
+    compiled = partition(module, devices)
+    sent = read_partitioned(compiled.module, devices, compiled.memory).comm_bytes if devices > 1 else 0.0
+    return DeviceUse(compiled.memory, compiled.temporaries, sent)
+
+
+def _by_target(target: Target, module: Module, devices: int) -> DeviceUse:
+    """The program on as many devices of the target: all, or those of a stage."""
+    program = compile_module(module, target if devices == target.devices else parse_target(target.chip, devices))
+    memory = program.memory
+    return DeviceUse(memory.peak, memory.temporaries, read_compiled(program).comm_bytes, program)
+
+
+def compiled_pipeline(made: Combination, device: Device | str, compiled: Compile | None = None) -> tuple[int, float]:
+    """The most bytes that a device holds in a step of a pipeline, and the most that one sends, as XLA compiles it."""
+    assert made.pipeline is not None
+    program = pipeline_program(made.module, made.pipeline, batch=made.batch)
+    layouts = StageLayouts(program, shard_stages(program, device))
+    accounts = _StepAccounts(program, layouts, compiled or partial(_by_xla, None))
+    accounts.run()
+    return max(accounts.peak.values()), max(accounts.sent.values())
 
 
 class _StepAccounts:
@@ -95,8 +131,8 @@ class _StepAccounts:
     Stages on the same devices share `peak` and `sent`.
     """
 
-    def __init__(self, program: PipelineProgram, layouts: StageLayouts) -> None:
-        self.program, self.layouts = program, layouts
+    def __init__(self, program: PipelineProgram, layouts: StageLayouts, compiled: Compile) -> None:
+        self.program, self.layouts, self.compiled = program, layouts, compiled
         groups = range(len(program.plan.device_groups))
         self.peak, self.sent = dict.fromkeys(groups, 0), dict.fromkeys(groups, 0.0)
         self.held: list[dict[object, int]] = [{} for _ in program.plan.stages]
@@ -105,7 +141,7 @@ class _StepAccounts:
         for part in program.microbatch.values():
             for value in part.operands:
                 self.readers[part.stage, value] += 1
-        self._compiled: dict[int, _CompiledStage] = {}
+        self._compiled: dict[int, DeviceUse] = {}
 
     def run(self) -> None:
         """Follow the step from its parameters to its update."""
@@ -191,12 +227,10 @@ class _StepAccounts:
         entry = self.program.plan.stages[stage]
         return entry.device_mesh or Mesh((BATCH_AXIS,), (len(entry.devices),))
 
-    def _compile(self, part: StageProgram) -> _CompiledStage:
+    def _compile(self, part: StageProgram) -> DeviceUse:
         if id(part) not in self._compiled:
             devices = len(self.program.plan.stages[part.stage].devices)
-            compiled = partition(self._annotated(part), devices)
-            sent = read_partitioned(compiled.module, devices, compiled.memory).comm_bytes if devices > 1 else 0.0
-            self._compiled[id(part)] = _CompiledStage(compiled.temporaries, sent)
+            self._compiled[id(part)] = self.compiled(self._annotated(part), devices)
         return self._compiled[id(part)]
 
     def _annotated(self, part: StageProgram) -> Module:

@@ -12,6 +12,7 @@ from hloom.distribute.fit.combination import Combination, Omission
 from hloom.distribute.fit.files import fit_json, write_fit
 from hloom.distribute.fit.sharding_search import Counts
 from hloom.ir import Module
+from hloom.targets.compiler import Target
 from hloom.text import Display, Displayed, DisplayTable, HloomError, Record
 
 
@@ -20,7 +21,8 @@ class FitResult(Displayed, Record):
     """Combinations, the best that fits first, then those that do not fit; what was left out; what was searched.
 
     `missing_bytes` is above 0 where nothing fits: the first then holds least. `bound_seconds` is what no combination
-    takes less than: all the work of the step, divided among the devices, nothing sent and nobody waiting.
+    takes less than: all the work of the step, divided among the devices, nothing sent and nobody waiting. `target` is
+    the one whose compiler measured the best combinations, None if XLA's CPU compiler did.
     """
 
     module: Module = field(repr=False)
@@ -35,9 +37,10 @@ class FitResult(Displayed, Record):
     measured: int = 0
     rates: Device | None = field(default=None, repr=False)
     bound_seconds: float = 0.0
+    target: Target | None = None
     json_keys = (
         "module=module.name device devices memory missing_bytes bound_seconds gap donated_bytes combinations "
-        "omitted=omissions **counts seconds"
+        "omitted=omissions **counts seconds target?=target.name"
     )
 
     @property

@@ -5,6 +5,7 @@ in `solvers`; to recognise another handwritten plan, edit `experts`. `annotation
 and of jax) is public as a module.
 """
 
+from hloom.distribute.planner.candidates import RUNS as RUNS
 from hloom.distribute.planner.candidates import CandidatePlan as CandidatePlan
 from hloom.distribute.planner.candidates import SearchResult as SearchResult
 from hloom.distribute.planner.candidates import compare as compare
@@ -20,6 +21,7 @@ from hloom.distribute.planner.explanation import explain as explain
 from hloom.distribute.planner.explanation import other_plans as other_plans
 from hloom.distribute.planner.partitioned import Comparison as Comparison
 from hloom.distribute.planner.partitioned import PartitionedProgram as PartitionedProgram
+from hloom.distribute.planner.partitioned import read_compiled as read_compiled
 from hloom.distribute.planner.partitioned import read_partitioned as read_partitioned
 from hloom.distribute.planner.plan import ENTRY as ENTRY
 from hloom.distribute.planner.plan import Plan as Plan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -23,6 +24,8 @@ from hloom.sharding import Mesh, Spec
 
 EQUAL_TIMES = 1e-9
 """Relative difference below which two times are equal: sums of the same terms in another order."""
+RUNS = ", runs"
+"""What the name of a comparison ends with that is of numbers of runs."""
 WHOLE_MESH = "everything"
 """The name of the single axis of a mesh whose axes were merged."""
 
@@ -138,6 +141,13 @@ class CandidatePlan:
         problem, choice = self.solution.problem, self.solution.choice
         return cost(device_program(problem, choice.strategies, self.solution.specs).module).total.flops
 
+    def runs_by_opcode(self) -> dict[str, float]:
+        """How often collectives are predicted to run, by opcode; empty where the plan's choices are not known."""
+        runs: dict[str, float] = defaultdict(float)
+        for collective in self.solution.forecast.collectives if self.solution is not None else ():
+            runs[collective.step.opcode] += collective.times
+        return dict(runs)
+
     def held(self) -> float | None:
         """The peak bytes of a device: as measured, else as predicted."""
         return self.memory if self.measured is None else self.measured.memory
@@ -226,15 +236,16 @@ def _or_infinite(value: float | None) -> float:
 
 
 def compare(measured: PartitionedProgram, candidate: CandidatePlan) -> tuple[Comparison, ...]:
-    """Bytes sent by opcode and in all, FLOPs, and memory: as predicted for a candidate, and as measured."""
+    """Runs and bytes sent by opcode, bytes in all, FLOPs, and memory: as predicted for a candidate, and as measured."""
     expected = candidate.expected
     if expected is None:
         return ()
-    opcodes = [name for name in COLLECTIVES if name in expected.comm_bytes or name in measured.comm_bytes_by_opcode]
-    rows = [
-        Comparison(name, expected.comm_bytes.get(name, 0.0), measured.comm_bytes_by_opcode.get(name, 0.0))
-        for name in opcodes
-    ]
+    sent, runs, known_runs = measured.comm_bytes_by_opcode, measured.runs_by_opcode, candidate.runs_by_opcode()
+    rows = []
+    for name in COLLECTIVES:
+        if name in expected.comm_bytes or name in sent:
+            rows.append(Comparison(name, expected.comm_bytes.get(name, 0.0), sent.get(name, 0.0)))
+            rows.append(Comparison(f"{name}{RUNS}", known_runs.get(name, 0.0), runs.get(name, 0.0)))
     rows += [
         Comparison("sent", expected.sent, measured.comm_bytes),
         Comparison("FLOPs", expected.flops, measured.flops),

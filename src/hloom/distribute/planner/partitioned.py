@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hloom.analysis import (
+    CostReport,
     Device,
     NodeCost,
     collective_line,
@@ -26,6 +27,7 @@ from hloom.analysis import (
 from hloom.distribute.planner.cost_model import StepCost
 from hloom.ir import Apply, MeshGroups, Module, Node, TensorType, Trait, TupleType
 from hloom.sharding import Axes, Mesh
+from hloom.targets.compiler import CompiledProgram
 from hloom.text import Display, Displayed, DisplayTable
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
@@ -82,6 +84,7 @@ class PartitionedProgram(Displayed):
     """What one device does and holds; `module` is the program after the partitioner.
 
     `flops` are those of dots and convolutions. `comparisons` pairs these numbers with predictions, if a plan has them.
+    If a target's compiler made the program, it is `compiled`, and `module` the optimised one.
     """
 
     module: Module
@@ -89,6 +92,7 @@ class PartitionedProgram(Displayed):
     flops: float
     memory: int
     comparisons: tuple[Comparison, ...] = ()
+    compiled: CompiledProgram | None = None
 
     def display(self) -> Display:
         sent = sorted(self.comm_bytes_by_opcode.items(), key=lambda item: -item[1])
@@ -104,6 +108,14 @@ class PartitionedProgram(Displayed):
     def comm_bytes(self) -> float:
         """Bytes that a device sends."""
         return sum(collective.sent for collective in self.collectives)
+
+    @property
+    def runs_by_opcode(self) -> dict[str, float]:
+        """How often collectives run, by opcode."""
+        by_opcode: dict[str, float] = defaultdict(float)
+        for collective in self.collectives:
+            by_opcode[collective.opcode] += collective.times
+        return dict(by_opcode)
 
     @property
     def comm_bytes_by_opcode(self) -> dict[str, float]:
@@ -152,6 +164,28 @@ def read_partitioned(module: Module, devices: int, memory: int) -> PartitionedPr
     costs = list(cost(module).per_node)
     flops = sum(product.total.flops for product in costs if product.node.has_trait(Trait.CONTRACTS))
     return PartitionedProgram(module, tuple(collectives(costs, devices)), float(flops), memory)
+
+
+def read_compiled(program: CompiledProgram) -> PartitionedProgram:
+    """The account of what a target's compiler made of an annotated module, as `hloom cost` counts it."""
+    report = cost(program.module)
+    products = (
+        one for one in report.per_node if one.node.has_trait(Trait.CONTRACTS) or one.node.opcode == "custom-call"
+    )
+    flops = float(sum(product.total.flops for product in products))  # those of libraries, too: GPUs call cuBLAS
+    sent = tuple(_compiled_collectives(report))
+    return PartitionedProgram(program.module, sent, flops, program.memory.peak, compiled=program)
+
+
+def _compiled_collectives(report: CostReport) -> Iterator[MeasuredCollective]:
+    for node, transfer in report.communication.items():
+        opcode = transfer.opcode.removesuffix("-start")
+        if opcode in COLLECTIVES and transfer.comm_bytes and transfer.times:
+            origin = node.metadata.op_name if node.metadata is not None else ""
+            size = transfer.comm_bytes / comm_factor(opcode, transfer.group_size)
+            members = group_members(node, report.module)
+            times = float(transfer.times)
+            yield MeasuredCollective(node.name, origin or "", opcode, transfer.group_size, size, times, members)
 
 
 def collectives(nodes: list[NodeCost], devices: int) -> Iterator[MeasuredCollective]:

@@ -31,7 +31,7 @@ from hloom.runtime import (
     run,
     text_for_xla,
 )
-from hloom.text import HloomError, end_group, ending, wait_readable
+from hloom.text import HloomError, end_group, ending, time_text, wait_readable
 
 TIMEOUT = 60.0
 """Seconds that one candidate may take, unless told otherwise."""
@@ -301,4 +301,4 @@ class SlowerThan(FaultPredicate):
                 times.append(run(module, result.inputs, timeout=self.timeout).seconds)
         except HloomError as error:
             return Verdict(False, str(error), False)
-        return Verdict(min(times) > self.seconds, f"it took {min(times):.3g} s")
+        return Verdict(min(times) > self.seconds, f"it took {time_text(min(times))}")

@@ -21,7 +21,7 @@ from hloom.inspection.page.numerics import ValueStatistics
 from hloom.inspection.profile import Measurement
 from hloom.ir import Graph, Module, Node
 from hloom.targets.memory import memory
-from hloom.text import HloomError
+from hloom.text import HloomError, time_text
 
 SECTIONS = ("flops", "bytes", "seconds", "peak_bytes", "comm_bytes")
 """The numbers that every instruction may have: of all its runs together; bytes held at the peak; bytes sent."""
@@ -69,8 +69,8 @@ def add_measured(result: Figures, measured: Measurement) -> None:
     """Add what a trace says of the module: seconds of a run by instruction, and the sums as a note."""
     result.values[MEASURED] = {row.node: row.seconds for row in measured.instructions}
     result.notes.append(
-        f"measured in {measured.runs:,} runs on {measured.devices:,} devices: {measured.seconds:.4g} s a run, of which "
-        f"{measured.idle_seconds:.4g} s idle; the model says {measured.model_seconds:.4g} s"
+        f"measured in {measured.runs:,} runs on {measured.devices:,} devices: {time_text(measured.seconds)} a run, of "
+        f"which {time_text(measured.idle_seconds)} idle; the model says {time_text(measured.model_seconds)}"
     )
     if not measured.is_given:
         result.notes.append("shown is the optimised program out of the trace, to which the module was compiled")

@@ -18,7 +18,7 @@ from hloom.passes.fusion.kernel_merger import KernelMerger
 from hloom.passes.fusion.kernel_model import READ, Kernel, KernelCost, KernelModel
 from hloom.passes.fusion.target import FusionTarget, fusion_target
 from hloom.rewrite import Report
-from hloom.text import HloomError
+from hloom.text import HloomError, time_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def cluster(
         before, after = before + clustering.unfused * times, after + clustering.seconds * times
         exact &= clustering.is_exact
     if report.changes:
-        saved = f"{before:.3g} s without, {after:.3g} s with them"
+        saved = f"{time_text(before)} without, {time_text(after)} with them"
         report.notes.append(
             f"{report.changes:,} fusions; what kernels may hold takes {saved} on {on.name} by the model"
         )

@@ -32,7 +32,7 @@ from hloom.passes.fusion.horizontal_fusion import sliced_cost, sliced_loops, uns
 from hloom.passes.fusion.kernel_merger import KernelMerger
 from hloom.passes.fusion.kernel_model import Kernel, KernelCost, KernelModel
 from hloom.passes.fusion.target import fusion_target
-from hloom.text import Bytes, Display, Displayed, DisplayTable, Record, Seconds
+from hloom.text import Bytes, Display, Displayed, DisplayTable, Record, Seconds, time_text
 
 PLUMBING = with_trait(Trait.TUPLE) | {"constant", "parameter"}
 """Opcodes that fusions hold and that are not work."""
@@ -117,7 +117,7 @@ class FusionReport(Displayed, Record):
     json_keys = "module=module.name device=device.name is_estimate seconds kernel_seconds fusions missed library_calls"
 
     def __repr__(self) -> str:
-        return f"<{len(self.fusions)} fusions of {self.module.name} on {self.device.name}: {self.seconds:.3g} s>"
+        return f"<{len(self.fusions)} fusions of {self.module.name} on {self.device.name}: {time_text(self.seconds)}>"
 
     def display(self) -> Display:
         rows = [(row.node.name, counted(row.opcodes), row.read, row.written, row.total) for row in self.fusions]

@@ -13,6 +13,7 @@ from hloom.targets.compiler.compilation import CompilerError as CompilerError
 from hloom.targets.compiler.compilation import CompilerOutOfMemory as CompilerOutOfMemory
 from hloom.targets.compiler.compilation import compile_module as compile_module
 from hloom.targets.compiler.compilation import parse_flags as parse_flags
+from hloom.targets.compiler.compiled_program import CollectiveSum as CollectiveSum
 from hloom.targets.compiler.compiled_program import CompiledMemory as CompiledMemory
 from hloom.targets.compiler.compiled_program import CompiledProgram as CompiledProgram
 from hloom.targets.compiler.custom_calls import Rewritten as Rewritten
@@ -22,11 +23,15 @@ from hloom.targets.compiler.cycles import estimated_cycles as estimated_cycles
 from hloom.targets.compiler.environment import COMPILERS as COMPILERS
 from hloom.targets.compiler.environment import Environment as Environment
 from hloom.targets.compiler.environment import MissingCompiler as MissingCompiler
+from hloom.targets.compiler.environment import available_target as available_target
 from hloom.targets.compiler.environment import find_environment as find_environment
 from hloom.targets.compiler.program import devices_of as devices_of
-from hloom.targets.compiler.target import DEVICES as DEVICES
 from hloom.targets.compiler.target import GPUS as GPUS
+from hloom.targets.compiler.target import RATES as RATES
 from hloom.targets.compiler.target import TPUS as TPUS
+from hloom.targets.compiler.target import NoSuchTarget as NoSuchTarget
 from hloom.targets.compiler.target import Target as Target
+from hloom.targets.compiler.target import parse_sized_target as parse_sized_target
 from hloom.targets.compiler.target import parse_target as parse_target
+from hloom.targets.compiler.target import rates_for as rates_for
 from hloom.targets.compiler.target import slices as slices

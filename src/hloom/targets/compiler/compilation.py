@@ -84,7 +84,7 @@ def compile_module(
     if all_passes and dump is None:
         raise HloomError("the dump of every pass needs a folder", hint="give dump= (--dump DIR)")
     program = prepare(module, wanted, opaque_calls=opaque_calls)
-    environment = find_environment(wanted.platform)
+    environment = find_environment(wanted.platform, wanted.name)
     request = _request(program, wanted, settings)
     key = cache_key({**request, "versions": environment.versions, "script": _script_digest()}, program.proto)
     answer = read_cached(key) if use_cache and dump is None else None
@@ -271,7 +271,7 @@ def _out_of_memory(text: str, program: PreparedProgram, target: Target) -> Compi
     return CompilerOutOfMemory(
         f"{readable(program.name)} does not fit into the memory of {target.name}: {readable(first[:LONGEST_MESSAGE])}",
         rest,
-        hint="`hloom why-oom` on the program, with --memory, simulates remedies",
+        hint="`hloom why-oom` on the program, with --budget, simulates remedies",
     )
 
 

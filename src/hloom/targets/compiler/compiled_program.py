@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hloom.analysis import cost
 from hloom.ir import Module
 from hloom.targets.compiler.assignment_text import SpaceUse
 from hloom.targets.compiler.custom_calls import Rewritten
@@ -54,6 +55,15 @@ class CompiledMemory(Record):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class CollectiveSum:
+    """All collectives of a kind: how many stand in the program, how often they run, and the bytes a device sends."""
+
+    count: int
+    runs: int
+    bytes: Bytes
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class CompiledProgram(Displayed, Record):
     """A program as a target's compiler made it.
@@ -85,14 +95,25 @@ class CompiledProgram(Displayed, Record):
     is_cached: bool
     json_keys = (
         "name target=target.name devices target_devices=target.devices memory device_memory=target.memory fits spaces "
-        "cycles cost instructions=module.node_count seconds from_cache=is_cached compiler versions partitioner "
-        "flags=flag_values rewritten notes=all_notes"
+        "cycles cost collectives instructions=module.node_count seconds from_cache=is_cached compiler versions "
+        "partitioner flags=flag_values rewritten notes=all_notes"
     )
 
     @property
     def fits(self) -> bool | None:
         """Whether the peak fits into a device's memory; None where the compiler itself refuses what does not (TPUs)."""
         return None if self.target.memory is None else self.memory.peak <= self.target.memory
+
+    def collectives(self) -> dict[str, CollectiveSum]:
+        """The collectives by kind, as `hloom.cost` counts them."""
+        sums: dict[str, CollectiveSum] = {}
+        for one in cost(self.module).collective_costs:
+            if one.comm_bytes:
+                kind = one.opcode.removesuffix("-start")
+                known = sums.get(kind, CollectiveSum(0, 0, 0))
+                sent = known.bytes + one.comm_bytes * one.times
+                sums[kind] = CollectiveSum(known.count + 1, known.runs + one.times, sent)
+        return sums
 
     def display(self) -> Display:
         spaces = [(space.name, space.total, space.temporaries) for space in self.spaces]
@@ -121,6 +142,10 @@ class CompiledProgram(Displayed, Record):
         if self.cycles is not None:
             rows.append(("estimated cycles", f"{self.cycles.total:,} of {self.cycles.instructions:,} instructions"))
         rows += [(f"{name}, by XLA", f"{value:,.0f}") for name, value in self.cost.items()]
+        rows += [
+            (kind, f"{one.count:,} ({one.runs:,} runs), {byte_text(one.bytes)} sent")
+            for kind, one in self.collectives().items()
+        ]
         if self.flags:
             rows.append(("flags", " ".join(f"{name}={value}" for name, value in self.flags)))
         return rows

@@ -30,7 +30,7 @@ from hloom.ir import (
     default_layout,
     dtype,
 )
-from hloom.targets.compiler.target import CPU, CUDA, TPU
+from hloom.targets.compiler.target import CPU, CUDA, TPU, Target
 from hloom.text import Unsupported, visible
 
 MOST_NAMED = 10
@@ -85,11 +85,12 @@ class Routine:
     tpu_became: str
 
 
-def adapt_custom_calls(module: Module, platform: str, *, opaque: bool = False) -> list[Rewritten]:
-    """Rewrite the custom calls of a module, in place, that the platform's compiler does not have.
+def adapt_custom_calls(module: Module, wanted: Target, *, opaque: bool = False) -> list[Rewritten]:
+    """Rewrite the custom calls of a module, in place, that the target's compiler does not have.
 
     Raises Unsupported naming what stays unknown, unless `opaque`.
     """
+    platform = wanted.platform
     counts: dict[tuple[str, str, bool], int] = {}
     unknown: dict[str, list[str]] = {}
     for graph in module.graphs:
@@ -107,7 +108,7 @@ def adapt_custom_calls(module: Module, platform: str, *, opaque: bool = False) -
                 key = (target, became, is_opaque)
                 counts[key] = counts.get(key, 0) + 1
     if unknown:
-        raise Unsupported(_unknown_message(unknown, platform), hint=_HINT)
+        raise Unsupported(_unknown_message(unknown, wanted), hint=_HINT)
     return [Rewritten(target, count, became, is_opaque) for (target, became, is_opaque), count in counts.items()]
 
 
@@ -117,7 +118,7 @@ _HINT = (
 )
 
 
-def _unknown_message(unknown: dict[str, list[str]], platform: str) -> str:
+def _unknown_message(unknown: dict[str, list[str]], wanted: Target) -> str:
     lines = [
         f"{visible(target) or 'a call without a target'}: {len(names):,} ({visible(names[0])}"
         f"{', ...' if len(names) > 1 else ''})"
@@ -125,7 +126,7 @@ def _unknown_message(unknown: dict[str, list[str]], platform: str) -> str:
     ]
     if len(unknown) > MOST_NAMED:
         lines.append(f"and {len(unknown) - MOST_NAMED:,} more")
-    return f"the compiler for {platform} does not have these custom calls:\n  " + "\n  ".join(lines)
+    return f"the compiler for {wanted.name} does not have these custom calls:\n  " + "\n  ".join(lines)
 
 
 def _is_known(target: str, platform: str) -> bool:

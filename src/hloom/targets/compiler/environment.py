@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from hloom.targets.compiler.child import run_child
-from hloom.targets.compiler.target import CPU, CUDA, TPU
+from hloom.targets.compiler.target import CPU, CUDA, TPU, Target, parse_sized_target
 from hloom.text import HloomError, visible
 
 PROBE_SECONDS = 60.0
@@ -90,8 +90,11 @@ class MissingCompiler(HloomError):
     """The target's compiler is not installed, or the interpreter that should have it does not."""
 
 
-def find_environment(platform: str) -> Environment:
-    """The environment with a platform's compiler; raises MissingCompiler, with how to install it."""
+def find_environment(platform: str, target: str | None = None) -> Environment:
+    """The environment with a platform's compiler; raises MissingCompiler, with how to install it.
+
+    `target` is the name that was asked for, if one was.
+    """
     compiler = COMPILERS[platform]
     given = os.environ.get(compiler.variable)
     if given:
@@ -108,10 +111,20 @@ def find_environment(platform: str) -> Environment:
     missing = _missing(compiler, versions)
     if missing:
         raise MissingCompiler(
-            f"the compiler for {compiler.targets} is not installed here: {' and '.join(missing)} missing",
+            f"the compiler for {target or compiler.targets} is not installed here: {' and '.join(missing)} missing",
             hint=compiler.instructions,
         )
     return Environment(platform, sys.executable, "this interpreter", versions)
+
+
+def available_target(target: str | Target, devices: int | None) -> Target:
+    """The target for programs that a search will split over so many devices, or over all that its name says.
+
+    Raises HloomError as `parse_sized_target` does, and MissingCompiler before anything is searched.
+    """
+    wanted = parse_sized_target(target.name if isinstance(target, Target) else target, devices)
+    find_environment(wanted.platform, wanted.name)
+    return wanted
 
 
 def _missing(compiler: Compiler, versions: dict[str, str]) -> list[str]:

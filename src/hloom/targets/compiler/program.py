@@ -18,6 +18,7 @@ import numpy as np
 from hloom.analysis import shape_bytes
 from hloom.formats.hlo import write_proto
 from hloom.ir import (
+    Apply,
     BufferType,
     Constant,
     Literal,
@@ -28,6 +29,7 @@ from hloom.ir import (
     device_count,
     without_layout,
 )
+from hloom.ops import OPS
 from hloom.targets.compiler.custom_calls import Rewritten, adapt_custom_calls
 from hloom.targets.compiler.target import Target
 from hloom.text import HloomError, HloomWarning, Unsupported, visible
@@ -98,8 +100,9 @@ def prepare(module: Module, target: Target, *, opaque_calls: bool = False) -> Pr
             f"the data of {filled:,} constants were left out of the text; they were filled with small numbers, which "
             "matters only if the compiler computes with them"
         )
-    rewritten = adapt_custom_calls(copy, target.platform, opaque=opaque_calls)
+    rewritten = adapt_custom_calls(copy, target, opaque=opaque_calls)
     _drop_layouts(copy)
+    _drop_copies(copy)
     partitioner = partitioner_of(module)
     donors = copy.attributes.get("buffer_donor") or ()
     donated = tuple(sorted({donor.parameter for donor in donors if not donor.parameter_index}))
@@ -255,6 +258,24 @@ def _drop_layouts(module: Module) -> None:
                 raise Unsupported(f"{visible(node.name)} in {visible(graph.name)} is a buffer, {node.type}")
             if _attribute(node, "operand_layout_constraints") is None and node.type is not None:
                 graph.set_type(node, without_layout(node.type))
+
+
+def _drop_copies(module: Module) -> None:
+    """Drop copies, which only change layouts and which StableHLO has not; a call that XLA has for it keeps a sharding.
+
+        copy(x), sharding={replicated}  ->  custom-call(x), custom_call_target="Sharding", sharding={replicated}
+    """
+    for graph in module.graphs:
+        for node in [node for node in graph.nodes if isinstance(node, Apply) and node.opcode == "copy"]:
+            replacement = node.operands[0]
+            sharding = node.attributes.get("sharding")
+            if sharding is None and node.attributes.get("frontend_attributes"):
+                continue  # they may have a sharding for Shardy
+            if sharding is not None:
+                attributes = {"custom_call_target": "Sharding", "sharding": sharding}
+                replacement = graph.add_apply(OPS["custom-call"], [replacement], node.type, attributes, before=node)
+            graph.replace_uses(node, replacement)
+            graph.erase(node)
 
 
 def _fill_elided(module: Module) -> int:

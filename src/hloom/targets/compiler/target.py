@@ -14,8 +14,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
+from hloom.analysis import Device
+from hloom.analysis import device as device_of
 from hloom.text import HloomError, near_names, visible
 
 TPU, CUDA, CPU = "tpu", "cuda", "cpu"
@@ -61,12 +64,18 @@ TPUS = {
 }
 GPUS = {"a100": "a100_sxm_80", "h100": "h100_sxm", "h200": "h200", "b200": "b200"}
 """The GPUs by name, with the file of each in gpu_specs."""
-DEVICES = {
+RATES = {
     "v4": "tpu-v4", "v5e": "tpu-v5e", "v5p": "tpu-v5p", "v6e": "tpu-v6e",
     "a100": "a100-80", "h100": "h100", "h200": "h200", "b200": "b200", "cpu": "cpu",
 }  # fmt: skip
-"""The device of `hloom roofline --list` that has a chip's rates; v2, v3 and v7x have none."""
+"""The device of `hloom roofline --list` that has a target's rates; v2, v3 and v7x have none."""
+BACKENDS = {TPU: "tpu", CUDA: "gpu", CPU: "cpu"}
+"""The backend of a platform's devices."""
 EXAMPLES = "v5e:2x2, v5p:2x2x2, h100x8, a100, cpu"
+
+
+class NoSuchTarget(HloomError):
+    """A target with a number of devices that its machines are not made with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +83,8 @@ class Target:
     """What a program is compiled for: the name, PJRT's platform, the number of devices, and the topology's arguments.
 
     `topology` holds the arguments of `jax.experimental.topologies.get_topology_desc`. `memory` is that of one device in
-    bytes where the compiler compiles programs that exceed it, as XLA's GPU compiler does.
+    bytes where the compiler compiles programs that exceed it, as XLA's GPU compiler does. `axes` is the mesh of its
+    links, in the order of the devices' numbers: adjacent ones differ along the last axis.
     """
 
     name: str
@@ -83,6 +93,7 @@ class Target:
     devices: int
     topology: dict[str, Any] = field(default_factory=dict, repr=False)
     memory: int | None = None
+    axes: dict[str, int] = field(default_factory=dict, repr=False)
 
 
 def parse_target(text: str, devices: int = 1) -> Target:
@@ -103,6 +114,37 @@ def parse_target(text: str, devices: int = 1) -> Target:
         f"there is no target '{visible(text[:40])}'; known are {', '.join(known)}",
         hint=near_names(chip, known) or f"for example {EXAMPLES}",
     )
+
+
+def parse_sized_target(text: str, devices: int | None) -> Target:
+    """The target for a program that will be split over this many devices, or over all that its name says.
+
+    Raises HloomError as `parse_target` does, if neither says the number, and if they contradict each other.
+    """
+    target = parse_target(text, devices or 1)
+    if devices is None and text.strip().lower() == target.chip:
+        raise HloomError(
+            f"{target.chip} alone does not say how many devices there are", hint=f"name them all, as in {EXAMPLES}"
+        )
+    if devices not in (None, target.devices):
+        raise HloomError(
+            f"{target.name} has {target.devices:,} devices, and {devices:,} are asked for",
+            hint=f"give {target.chip} alone for a target of {devices:,} devices, or a mesh of {target.devices:,}",
+        )
+    return target
+
+
+def rates_for(target: Target, device: Device | None, listed: Path | None = None) -> Device | None:
+    """The device whose rates price programs for a target: the one given, or its own; None if hloom has none.
+
+    `listed` is a file of further devices. Raises HloomError if the device given is another machine.
+    """
+    own = RATES.get(target.chip)
+    if device is None:
+        return None if own is None else device_of(own, listed)
+    if device.backend != BACKENDS[target.platform] or (device.name != own and device.name in RATES.values()):
+        raise HloomError(f"{device.name} is no device of {target.name}", hint=own and f"its rates are those of {own}")
+    return device
 
 
 def slices(generation: str) -> Iterator[str]:
@@ -137,7 +179,16 @@ def _tpu(name: str, text: str, devices: int) -> Target:
         arguments["chips_per_host_bounds"] = [1, 1, 1]  # libtpu takes hosts of 2x2x1 chips unless told otherwise
     if tpu.chip_config:
         arguments["chip_config_name"] = tpu.chip_config
-    return Target(f"{generation}:{shape}", generation, TPU, chips * tpu.devices_per_chip, arguments)
+    torus = [*zip("xyz", _extents(shape), strict=False)]  # devices are numbered core by core, then along x
+    axes = dict([*reversed(torus), ("core", tpu.devices_per_chip)])
+    return Target(
+        f"{generation}:{shape}", generation, TPU, chips * tpu.devices_per_chip, arguments, axes=_longer_axes(axes)
+    )
+
+
+def _longer_axes(axes: dict[str, int]) -> dict[str, int]:
+    """The axes of more than one device."""
+    return {name: size for name, size in axes.items() if size > 1} or {"x": 1}
 
 
 def _smallest_slice(generation: str, devices: int) -> str:
@@ -146,7 +197,7 @@ def _smallest_slice(generation: str, devices: int) -> str:
     name = counts.get(per_chip if devices == 1 else devices)
     if name is None:
         shown = ", ".join(f"{count:,}" for count in sorted(counts)[:12])
-        raise HloomError(
+        raise NoSuchTarget(
             f"no slice of TPU {generation} has {devices:,} devices",
             hint=f"shard the program for the devices of a slice: {shown}{', ...' if len(counts) > 12 else ''}",
         )
@@ -156,7 +207,7 @@ def _smallest_slice(generation: str, devices: int) -> str:
 def _gpu(name: str, chip: str, text: str, devices: int) -> Target:
     count = _count(name, chip, text, devices, MOST_GPUS)
     if count > GPUS_PER_HOST and count % GPUS_PER_HOST:
-        raise HloomError(
+        raise NoSuchTarget(
             f"'{visible(text[:40])}': {count:,} GPUs are no whole hosts",
             hint=f"give up to {GPUS_PER_HOST}, or a multiple of {GPUS_PER_HOST}",
         )
@@ -169,12 +220,13 @@ def _gpu(name: str, chip: str, text: str, devices: int) -> Target:
     }
     memory = _MEMORY_SIZE.search(specification)
     name = chip if count == 1 else f"{chip}x{count}"
-    return Target(name, chip, CUDA, count, arguments, int(memory[1]) if memory else None)
+    axes = _longer_axes({"host": hosts, "gpu": count // hosts})
+    return Target(name, chip, CUDA, count, arguments, int(memory[1]) if memory else None, axes)
 
 
 def _cpu(name: str, text: str, devices: int) -> Target:
     count = _count(name, "cpu", text, devices, MOST_CPU_DEVICES)
-    return Target("cpu" if count == 1 else f"cpux{count}", "cpu", CPU, count)
+    return Target("cpu" if count == 1 else f"cpux{count}", "cpu", CPU, count, axes={"cpu": count})
 
 
 def _count(name: str, chip: str, text: str, devices: int, most: int) -> int:
