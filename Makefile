@@ -58,5 +58,5 @@ $(READY): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -e '.[dev]'
-	$(BIN)/python -m pip install --quiet --no-deps ai-edge-model-explorer==0.1.34  # its files only: pages put them in
+	$(BIN)/python -m pip install --quiet --no-deps ai-edge-model-explorer==0.1.34  # its files only: tests of its extension
 	touch $@

@@ -12,7 +12,7 @@ from benchmarks.clock import Job, take_turns
 from benchmarks.figures import AtLeast, AtMost, Figure, growth, milliseconds
 from benchmarks.programs import Plan, Program, training_step
 from hloom.formats.hlo import parse
-from hloom.inspection.page import has_viewer, page_text
+from hloom.inspection.page import page_text
 from tests.inspection.page.chromium import FRAMES, Chromium, program, wait_for_graph
 
 LIMITS = {
@@ -74,7 +74,7 @@ def pages(plan: Plan) -> Iterator[Figure]:
         text = page_text(parse(step.text))
         yield _limited("page, MB", step, f"{len(text) / 1e6:.1f}", len(text) / 1e6, "MB", size)
         path = program()
-        if path is not None and has_viewer():
+        if path is not None:
             yield from least([list(_viewed(path, step, text, size)) for _ in range(VIEWS)])
 
 

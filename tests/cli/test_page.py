@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hloom.formats.hlo import load
-from hloom.inspection.page import has_viewer, page_text
+from hloom.inspection.page import page_text
 from tests.cli.conftest import Call
 
 
@@ -23,7 +23,6 @@ def test_beside_where_it_is_called(call: Call, step: Path, tmp_path: Path, monke
     assert (result.exit_code, result.stdout) == (0, "")
     assert (tmp_path / "step.html").read_text() == page_text(load(step))
     assert result.stderr.endswith("MiB\n")
-    assert ("Model Explorer is not installed" in result.stderr) == (not has_viewer())
 
 
 def test_into_a_file_and_the_standard_output(call: Call, step: Path, tmp_path: Path):
@@ -39,7 +38,6 @@ def test_into_a_file_and_the_standard_output(call: Call, step: Path, tmp_path: P
     [
         (("--device", "abacus"), "no device is called 'abacus'"),
         (("--source-url", "javascript:{line}"), "is not a URL that a page may open"),
-        (("--viewer", "none.whl"), "cannot read none.whl"),
         (("--trips", "while.9=3"), "while.9"),
     ],
 )

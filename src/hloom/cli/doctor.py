@@ -21,7 +21,6 @@ OPTIONAL = {
     "jax": "execution, StableHLO, hloom.jit",
     "jaxlib": "execution, StableHLO, hloom.jit",
     "zstandard": "files compressed as .zst",
-    "ai-edge-model-explorer": "graphs in pages",
 }
 """Optional packages and what needs them."""
 TARGETS = {"tpu": ", ".join(TPUS), "cuda": ", ".join(GPUS), "cpu": "cpu"}

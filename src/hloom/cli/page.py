@@ -23,7 +23,6 @@ from hloom.cli.options import (
     devices_option,
     file_argument,
     output_option,
-    path_option,
     profile_option,
     target_option,
     traced_device_option,
@@ -34,7 +33,7 @@ from hloom.cli.output import check_folder, write_note, write_text
 from hloom.cli.run import arrays_in_order
 from hloom.cli.target import ForTarget, for_target
 from hloom.evaluator import MOST_BYTES
-from hloom.inspection.page import VIEWER_HINT, has_viewer, page_text
+from hloom.inspection.page import page_text
 from hloom.ir import Module
 from hloom.runtime import open_arrays
 from hloom.text import byte_text
@@ -42,7 +41,6 @@ from hloom.text import byte_text
 RANDOM = "random"
 """What stands for random inputs, in place of a file."""
 NUMPY_HINT = "the numpy evaluator handles small programs only: use a smaller one"
-NO_VIEWER = f"note: the page has no graph because Model Explorer is not installed; {VIEWER_HINT}"
 
 
 def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -60,9 +58,6 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--numerics", metavar="X.npz|random", help="Run the module on these inputs and show each value's range."
         ),
-        path_option(
-            "--viewer", metavar="WHEEL", help="Path to the Model Explorer wheel (default: the installed package)."
-        ),
         profile_option(),
     )
 
@@ -76,7 +71,6 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
         source_url: str | None,
         trips: dict[str, int],
         unknown_trips: int,
-        viewer: Path | None,
         profile: Path | None,
         numerics: str | None,
         **options: Any,
@@ -91,20 +85,16 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
             made = _compiled(read, target, device, listed)
             program = made.module
             with progress("making the page"):
-                text = page_text(
+                return page_text(
                     program,
                     device=made.rates or (default if profile is None else None),
                     source_url=source_url,
                     trip_counts=trips,
                     unknown_trips=unknown_trips,
-                    viewer=viewer,
                     before=before,
                     profile=profile,
                     numerics=None if numerics is None else _arrays(program, numerics),
                 )
-            if viewer is None and not has_viewer():
-                write_note(NO_VIEWER)
-            return text
 
         function(source=source, after=after, make_page=make_page, **options)
 
@@ -128,8 +118,7 @@ def command(source: ModuleSource, after: str | None, make_page: Callable[[], str
 
     The page opens offline in a browser. It shows the graph by scope, with overlays of FLOPs, bytes, time, memory at the
     peak, sharding, collectives and element types; a flame graph of costs by scope; memory over time; the roofline;
-    collectives; and a table of all instructions. The graph needs Model Explorer: either `pip install --no-deps
-    ai-edge-model-explorer==0.1.34`, or its wheel with --viewer. Everything else works without it.
+    collectives; and a table of all instructions.
 
     With a second module AFTER, the page compares the two: it colours the graphs by what changed from FILE to AFTER and
     lists the changes, and everything else describes AFTER.

@@ -24,7 +24,7 @@ ENTRY main {
 """
 
 pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("model_explorer") is None, reason="Model Explorer is not installed: the extra page"
+    importlib.util.find_spec("model_explorer") is None, reason="Model Explorer is not installed"
 )
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from hloom.inspection.page import has_viewer
 from tests.inspection.page.chromium import Chromium, program
 
 
@@ -25,9 +24,3 @@ def browser(chromium: Chromium) -> Iterator[Chromium]:
     chromium.events.clear()
     yield chromium
     chromium.call("Page.navigate", url="about:blank")
-
-
-@pytest.fixture
-def needs_viewer() -> None:
-    if not has_viewer():
-        pytest.skip("Model Explorer is not installed")

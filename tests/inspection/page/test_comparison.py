@@ -89,7 +89,6 @@ def test_the_command(tmp_path: Path):
     assert (result.exit_code, (tmp_path / "y.html").exists()) == (2, False)
 
 
-@pytest.mark.usefixtures("needs_viewer")
 def test_both_graphs_in_a_browser(browser: Chromium, tmp_path: Path):
     target = tmp_path / "page.html"
     hloom.page(parse(AFTER), target, before=hostile_module())

@@ -20,5 +20,3 @@ from hloom.inspection.page.page_file import PageFile as PageFile
 from hloom.inspection.page.page_file import open_page as open_page
 from hloom.inspection.page.panels import panels as panels
 from hloom.inspection.page.source_links import SourceLinks as SourceLinks
-from hloom.inspection.page.viewer import VIEWER_HINT as VIEWER_HINT
-from hloom.inspection.page.viewer import has_viewer as has_viewer

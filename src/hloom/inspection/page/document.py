@@ -24,7 +24,7 @@ from hloom.inspection.page.overlays import overlays
 from hloom.inspection.page.page_file import PageFile, open_page
 from hloom.inspection.page.panels import panels
 from hloom.inspection.page.source_links import SourceLinks
-from hloom.inspection.page.viewer import VIEWER_HINT, viewer_parts
+from hloom.inspection.page.viewer import viewer_parts
 from hloom.inspection.profile import measurement
 from hloom.ir import ModuleLike, as_module
 from hloom.text import visible
@@ -44,7 +44,6 @@ def page(
     source_url: str | None = None,
     trip_counts: Mapping[str, int] | None = None,
     unknown_trips: int = 1,
-    viewer: str | Path | None = None,
     before: ModuleLike | None = None,
     numerics: Inputs | None = None,
 ) -> None:
@@ -52,10 +51,9 @@ def page(
 
     `device` is the one whose roofline is shown. `source_url` makes links to source lines: a URL that names {path} and
     {line}. `trip_counts` says how often loops run, by name; where nothing says it, a loop counts `unknown_trips` times.
-    The graph is drawn by Model Explorer, where it is installed or `viewer` is its wheel; without it the page has
-    everything else. With `before`, another module, the page shows both graphs, coloured by what changed from that one
-    to this. With `numerics`, inputs as `hloom.evaluate` takes them, the module is run, and instructions have the range
-    of their values. The file is written whole or not at all.
+    With `before`, another module, the page shows both graphs, coloured by what changed from that one to this. With
+    `numerics`, inputs as `hloom.evaluate` takes them, the module is run, and instructions have the range of their
+    values. The file is written whole or not at all.
 
     Raises HloomError as `page_text` does, and where the file cannot be written.
     """
@@ -65,7 +63,6 @@ def page(
         source_url=source_url,
         trip_counts=trip_counts,
         unknown_trips=unknown_trips,
-        viewer=viewer,
         before=before,
         numerics=numerics,
     )
@@ -80,7 +77,6 @@ def view(
     source_url: str | None = None,
     trip_counts: Mapping[str, int] | None = None,
     unknown_trips: int = 1,
-    viewer: str | Path | None = None,
     before: ModuleLike | None = None,
     numerics: Inputs | None = None,
 ) -> PageFile:
@@ -96,7 +92,6 @@ def view(
         source_url=source_url,
         trip_counts=trip_counts,
         unknown_trips=unknown_trips,
-        viewer=viewer,
         before=before,
         numerics=numerics,
     )
@@ -110,7 +105,6 @@ def page_text(
     source_url: str | None = None,
     trip_counts: Mapping[str, int] | None = None,
     unknown_trips: int = 1,
-    viewer: str | Path | None = None,
     before: ModuleLike | None = None,
     profile: str | Path | None = None,
     numerics: Inputs | None = None,
@@ -118,15 +112,13 @@ def page_text(
     """One HTML file: the module's graph, costs by scope, memory, roofline, collectives and instructions.
 
     `device` is the one whose roofline is shown. `source_url` makes links to source lines: a URL that names {path} and
-    {line}. The graph is drawn by Model Explorer, where it is installed or `viewer` is its wheel; without it the page
-    has everything else. With `before`, another module, the page shows both graphs, coloured by what changed from that
-    one to this, and the changes as tables; costs, memory and the rest are of this one. `profile` is a trace of this
-    one, whose measured times become an overlay: where it was compiled to what ran, the optimised one is shown.
-    With `numerics`, inputs as `hloom.evaluate` takes them, the module is run, and instructions have the range of their
-    values.
+    {line}. With `before`, another module, the page shows both graphs, coloured by what changed from that one to this,
+    and the changes as tables; costs, memory and the rest are of this one. `profile` is a trace of this one, whose
+    measured times become an overlay: where it was compiled to what ran, the optimised one is shown. With `numerics`,
+    inputs as `hloom.evaluate` takes them, the module is run, and instructions have the range of their values.
 
     Raises HloomError for a device that nobody knows, a template that is not a URL, trip counts of a loop that there is
-    none of, a wheel of another version, a trace of other programs, and where one of two modules has no entry.
+    none of, a trace of other programs, and where one of two modules has no entry.
     """
     module = as_module(module)
     before = None if before is None else as_module(before)
@@ -136,20 +128,15 @@ def page_text(
     chosen = named or (as_device(DEFAULT_DEVICE) if measured is None else measured.device)
     module = module if measured is None else measured.module
     links = SourceLinks(module, source_url)
-    parts = viewer_parts(None if viewer is None else Path(viewer))
     numbers = figures(module, chosen, **counts)
     if measured is not None:
         add_measured(numbers, measured)
     if numerics is not None:
         numbers.numerics = value_statistics(module, numerics)
     size = module.node_count + (before.node_count if before is not None else 0)
-    if size > MOST_EXPORTED:
-        parts = None
+    has_graph = size <= MOST_EXPORTED
+    if not has_graph:
         numbers.notes.append(f"without graph and table: they hold at most {MOST_EXPORTED:,} instructions")
-    elif parts is None:
-        numbers.notes.append(
-            f"without a graph: Model Explorer was not installed: {VIEWER_HINT}, and make the page anew"
-        )
     export = export_graphs(module, numbers, links)
     graphs, shown = export.graphs, panels(numbers, export.scopes)
     coloured = overlays(export, numbers.collectives, numbers.numerics)
@@ -165,8 +152,8 @@ def page_text(
         _block("overlays", "text/plain", _packed(coloured)),
         _block("styles", "text/plain", _asset("uPlot.min.css") + _asset("page.css")),
     ]
-    if parts is not None:
-        blocks.append(_block("viewer", "text/plain", _packed(parts)))
+    if has_graph:
+        blocks.append(_block("viewer", "text/plain", _packed(viewer_parts())))
     scripts = [_asset(name) for name in ("uPlot.iife.min.js", "viewer.js", "page.js")]
     return _document(export.name, blocks, scripts)
 
