@@ -31,11 +31,11 @@ def test_an_optimised_module(call: Call, step: Path, tmp_path: Path):
     assert call("diff", step, other, "--no-costs", "--limit", 0).exit_code in (0, 1)
 
 
-def test_names_and_order_count_where_it_is_strict(call: Call, step: Path, tmp_path: Path):
+def test_names_and_order_count_where_it_is_exact(call: Call, step: Path, tmp_path: Path):
     other = tmp_path / "other.hlo"
     other.write_text(STEP.replace("%dot", "%product"))
     assert call("diff", step, other).exit_code == 0
-    result = call("diff", step, other, "--strict", "--json")
+    result = call("diff", step, other, "--exact", "--json")
     assert result.exit_code == 1
     differences = [d for change in json.loads(result.stdout)["changed"] for d in change["differences"]]
     assert [d["what"] for d in differences] == ["name"]
@@ -52,6 +52,21 @@ def test_a_module_of_a_dump_directory_is_chosen(call: Call, step: Path, tmp_path
     assert call("diff", dump, step, "--module", "jit_g").exit_code == 0
     assert call("diff", dump, dump, "--module", "jit_f").exit_code == 0
     assert call("diff", dump, step, "--module", "jit_h").exit_code == 2
+
+
+def test_costs_come_first_and_what_is_alike_is_one_row(call: Call, tmp_path: Path):
+    lines = [f"a{n} = f32[8] sine(x)\n  b{n} = f32[8] add(a{n}, x)" for n in range(9)]
+    text = "ENTRY main {\n  x = f32[8] parameter(0)\n  PARTS\n  ROOT y = f32[8] negate(b8)\n}\n"
+    (tmp_path / "old.hlo").write_text(text.replace("PARTS", "\n  ".join(lines)))
+    (tmp_path / "new.hlo").write_text(text.replace("PARTS", "b8 = f32[8] cosine(x)"))
+    shown = call("diff", tmp_path / "old.hlo", tmp_path / "new.hlo").stdout
+    titles = ("costs (", "change by scope", "instructions\n", "removed\n", "changed\n")
+    assert [shown.index(title) for title in titles] == sorted(shown.index(title) for title in titles)
+    removed = shown[shown.index("removed\n") : shown.index("changed\n")]
+    assert [line.split()[1:4] for line in removed.splitlines() if "f32" in line] == [
+        ["9", "main", "sine"], ["8", "main", "add"],
+    ]  # fmt: skip
+    assert "comm_bytes   0" not in shown, "what is nothing before and after has no row"
 
 
 def test_bad_input_is_trouble(call: Call, step: Path, broken: Path, tmp_path: Path):

@@ -15,6 +15,11 @@ def test_lines_have_their_computation_and_cost(call: Call, step: Path):
     assert "  // 32 B, 128 FLOPs" in result.stdout
 
 
+def test_the_order_of_grep(call: Call, step: Path):
+    assert call("grep", "dot", step).stdout == call("grep", step, "dot").stdout
+    assert call("grep", "dot", "absent.hlo").stderr == "error: cannot read dot: no such file or directory\n"
+
+
 def test_only_lines(call: Call, step: Path):
     assert call("grep", step, "constant where rank = 0", "--lines").stdout == "%zero = f32[] constant(0)\n"
 

@@ -15,10 +15,11 @@ from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 
+import click
 import pytest
 
 from hloom.cli import input as cli_input
-from hloom.cli.main import COMMANDS
+from hloom.cli.main import COMMANDS, main
 from hloom.text import tracked
 from tests.cli.conftest import ROOT, STEP, Call, spawn
 
@@ -33,8 +34,17 @@ def test_help_lists_the_subcommands(call: Call):
         assert re.search(rf"^  {name} +{re.escape(line)}$", result.stdout, re.MULTILINE)
 
 
-PAGES = {"page": {"--json"}, "view": {"--json", "-o, --output OUT"}}
-"""The options that subcommands which make pages do without."""
+IS_HTML = "a page is HTML; `inspect`, `cost`, `memory` and `roofline` have its numbers as JSON"
+READS_NONE = "reads no module"
+GAPS = {
+    ("page", "--json"): IS_HTML,
+    ("view", "--json"): IS_HTML,
+    ("view", "--output"): "opens the page; `page` writes one",
+    ("calibrate", "--strict"): READS_NONE,
+    ("doctor", "--strict"): READS_NONE,
+    ("passes", "--strict"): "a state that does not read has a row that says why",
+}
+"""The subcommands without an option that all others have, and why."""
 REQUIRED = {
     "compile": ("--for", "cpu"),
     "fit": ("--devices", 2),
@@ -52,11 +62,39 @@ def test_every_subcommand_has_help_with_examples(call: Call, name: str):
     result = call(name, "--help")
     assert result.exit_code == 0
     assert re.search(rf"\n  Examples:\n    hloom {name} ", result.stdout)
-    for option in ("--json", "-o, --output OUT", "-h, --help"):
-        assert (option in result.stdout) == (option not in PAGES.get(name, ()))
-    for option in ("--strict", "--module NAME", "--stage NAME"):
-        is_of_diff = name == "diff" and option != "--stage NAME"  # names and order count; a dump directory's module
-        assert (option in result.stdout) == (name not in WITHOUT_FILE or is_of_diff)
+
+
+@pytest.mark.parametrize("option", ["--json", "--output", "--strict"])
+def test_every_subcommand_has_the_options_that_mean_something_to_it(option: str):
+    context = click.Context(main)
+    commands = {name: main.get_command(context, name) for name in COMMANDS}
+    without = {name for name, command in commands.items() if not any(option in one.opts for one in command.params)}
+    assert without == {name for name, missing in GAPS if missing == option}
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ("inspekt", "there is no command 'inspekt'; did you mean inspect?"),
+        ("optimize", "there is no command 'optimize'; did you mean opt?"),
+        ("flops", "there is no command 'flops'; did you mean cost?"),
+        ("sharding", "there is no command 'sharding'; did you mean propagate or plan or fit?"),
+        ("qqq", "there is no command 'qqq'"),
+        ("step.hlo", "there is no command 'step.hlo'; to see what is in a file: hloom inspect step.hlo"),
+    ],
+)
+def test_what_is_mistyped_gets_a_suggestion(
+    call: Call, step: Path, monkeypatch: pytest.MonkeyPatch, typed: str, message: str
+):
+    monkeypatch.chdir(step.parent)
+    result = call(typed)
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (2, f"Error: {message}")
+
+
+def test_an_option_that_is_mistyped_gets_a_suggestion(call: Call, step: Path):
+    result = call("cost", step, "--dept", 2)
+    assert result.exit_code == 2
+    assert re.search(r"'?--dept'?.*[dD]id you mean.* '?--depth\b", result.stderr), "in click's words"
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - WITHOUT_FILE))
@@ -88,11 +126,14 @@ def test_bad_usage(call: Call, arguments: tuple[str, ...]):
 
 def test_a_dump_directory(call: Call, tmp_path: Path):
     for name in ("f", "g"):
-        (tmp_path / f"module_0000.jit_{name}.before_optimizations.txt").write_text(STEP)
-    result = call("inspect", tmp_path)
+        text = STEP + "// the largest\n" * (name == "g")
+        (tmp_path / f"module_0000.jit_{name}.before_optimizations.txt").write_text(text)
+    result = call("inspect", tmp_path, "--all")
     assert (result.exit_code, result.stdout) == (2, "")
     assert re.search(r"module_0000\.jit_g +before_optimizations +\d+ +10 +\d+\n", result.stderr), result.stderr
-    assert f"holds 2 modules: name one, as in '{tmp_path}/module_0000.jit_f'" in result.stderr
+    largest = f"{tmp_path}/module_0000.jit_g"
+    assert f"holds 2 modules: name one, as in '{largest}', the largest\n" in result.stderr
+    assert result.stderr.endswith(f"\n  hloom inspect {largest} --all\n"), "the same command, to be pasted"
     assert call("inspect", tmp_path / "jit_g").exit_code == 0
     assert call("inspect", tmp_path, "--module", "jit_g", "--stage", "before_optimizations").exit_code == 0
 

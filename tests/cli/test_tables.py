@@ -30,10 +30,24 @@ def test_a_table_is_plain_text_outside_of_a_terminal(tmp_path: Path):
     assert x.endswith("   12"), "numbers are aligned to the right"
 
 
-def test_no_last_row_where_all_are_shown():
+def test_nothing_is_said_where_all_are_shown(tmp_path: Path):
     table = new_table(None, "name")
-    add_rest(table, total=2, limit=2)
-    assert table.row_count == 0
+    table.add_row("x")
+    add_rest(table, total=1, limit=1)
+    write_tables([table], tmp_path / "table.txt")
+    assert "more" not in (tmp_path / "table.txt").read_text()
+
+
+def test_names_are_cut_and_never_folded_and_paths_are_folded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    name, scope = "loop_multiply_subtract_select_add_fusion.12", "train/encoder/layer_0/attention/query_projection"
+    table = new_table(None, "name", ">bytes", ">time", "last")
+    table.add_row(name, "1,000,000", "1.00 ms", name)
+    table.add_row(scope, "2", "", scope)
+    write_tables([table], tmp_path / "table.txt")
+    text = (tmp_path / "table.txt").read_text()
+    assert cut(name, 36) in text
+    assert scope not in text and "train/encoder/layer_0/attention/quer" in text
 
 
 def test_tables_beside_other_output_go_to_the_standard_error(capsys: pytest.CaptureFixture[str]):

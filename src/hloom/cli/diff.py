@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from rich.console import RenderableType
 from rich.table import Table
-from rich.text import Text
 
-from hloom.analysis import DEFAULT_DEVICE, size_note
+from hloom.analysis import DEFAULT_DEVICE, shape_bytes, size_note
 from hloom.analysis import Table as Rows
 from hloom.analysis import device as device_of
 from hloom.cli.exit_status import NO
@@ -28,18 +27,21 @@ from hloom.cli.options import (
     json_option,
     limit_option,
     output_option,
+    strict_option,
     target_option,
 )
 from hloom.cli.output import check_folder
 from hloom.cli.profile_tables import MeasuredChange, changed_tables
 from hloom.cli.tables import add_rest, cut, new_table, write_report
 from hloom.cli.target import ForTarget, for_target
-from hloom.inspection.diff import BY, CostDifference, ModuleDiff, diff
+from hloom.inspection.diff import BY, ChangedInstruction, CostDifference, ModuleDiff, diff
 from hloom.inspection.profile import Measurement, measured_change, measured_noise, measurement
 from hloom.ir import Module, Node
 from hloom.text import Record, byte_text, time_text
 
-MOST_LINES = 20
+Item = TypeVar("Item")
+
+MOST_LINES = 10
 """How many lines of each list are shown, unless told otherwise."""
 LISTS = ("added", "removed", "changed", "moved")
 """What --limit cuts."""
@@ -67,7 +69,8 @@ class DiffRecord(Record):
 @device_option(None, f"Device to estimate times for (default: {DEFAULT_DEVICE}, or the device of the traces).")
 @target_option()
 @click.option("--module", "name", metavar="NAME", help="Module to read from dump directories that hold several.")
-@click.option("--strict", is_flag=True, help="Also count different names and instruction order as differences.")
+@click.option("--exact", is_flag=True, help="Also count different names and instruction order as differences.")
+@strict_option()
 @click.option("--costs/--no-costs", default=DEFAULTS["costs"], help="Compare costs as well as instructions.")
 @click.option(
     "--profile",
@@ -89,6 +92,7 @@ def command(
     device: str | None,
     target: str | None,
     name: str | None,
+    exact: bool,
     strict: bool,
     costs: bool,
     profile: tuple[Path, Path] | None,
@@ -113,13 +117,13 @@ def command(
     """
     check_folder(output)
     check_usage((target and profile is not None, "--for compiles anew, and --profile is of modules that ran"))
-    made = [for_target(read_program(_source(file, name)), target, device) for file in (before, after)]
+    made = [for_target(read_program(_source(file, name, strict)), target, device) for file in (before, after)]
     modules = [one.module for one in made]
     device = made[1].rates and made[1].rates.name
     with progress("comparing"):
         measured = _measured(modules, profile, device) if profile is not None else None
         rates = device or (DEFAULT_DEVICE if measured is None else measured[1].device)
-        result = diff(modules[0], modules[1], costs=costs, device=rates, by=by, depth=depth, strict=strict)
+        result = diff(modules[0], modules[1], costs=costs, device=rates, by=by, depth=depth, exact=exact)
     is_given = context.get_parameter_source("limit") is not click.core.ParameterSource.DEFAULT
 
     def record() -> dict[str, Any]:
@@ -154,9 +158,9 @@ def _change(before: Measurement, after: Measurement, by: str, depth: int) -> Mea
     return MeasuredChange(before, after, by, groups, measured_noise(before, after))
 
 
-def _source(file: str, name: str | None) -> ModuleSource:
+def _source(file: str, name: str | None, strict: bool) -> ModuleSource:
     """A file, or a module of a dump directory; a name says nothing of a file."""
-    return ModuleSource(file, module=name if os.path.isdir(file) else None)
+    return ModuleSource(file, strict, module=name if os.path.isdir(file) else None)
 
 
 def tables(result: ModuleDiff, limit: int = MOST_LINES) -> Iterator[RenderableType]:
@@ -168,13 +172,13 @@ def tables(result: ModuleDiff, limit: int = MOST_LINES) -> Iterator[RenderableTy
         yield "the modules have almost nothing in common; they may be different programs"
     for name, one, other in result.header:
         yield f"header: {name}: {cut(one, 50)} -> {cut(other, 50)}"
-    yield _opcodes(result, limit)
-    if limit:
-        yield from _lists(result, limit)
     if isinstance(result.costs, CostDifference):
         yield from _costs(result.costs, limit, result.before, result.after)
     elif result.costs:
         yield result.costs
+    yield _opcodes(result, limit)
+    if limit:
+        yield from _lists(result, limit)
 
 
 def _opcodes(result: ModuleDiff, limit: int) -> Table:
@@ -189,19 +193,23 @@ def _opcodes(result: ModuleDiff, limit: int) -> Table:
 def _lists(result: ModuleDiff, limit: int) -> Iterator[RenderableType]:
     for title, nodes in (("removed", result.removed), ("added", result.added)):
         if nodes:
-            table = new_table(title, "instruction", "computation", "opcode", "type")
-            for node in nodes[:limit]:
-                table.add_row(*_cells(node), node.opcode, cut(str(node.type), 40))
-            add_rest(table, len(nodes), limit, "; --limit shows them")
+            alike = _largest_first(nodes)
+            table = new_table(title, "instruction", ">alike", "computation", "opcode", "type")
+            for first, *others in alike[:limit]:
+                count = f"{1 + len(others):,}" if others else ""
+                table.add_row(first.name, count, cut(first.graph.name, 30), first.opcode, cut(str(first.type), 40))
+            add_rest(table, len(alike), limit, " kinds; --limit shows them")
             yield table
     if result.changed:
-        table = new_table("changed", "before", "after", "property", "from", "to")
-        for change in result.changed[:limit]:
-            for number, difference in enumerate(change.differences):
-                names = (change.before.name, change.after.name) if number == 0 else ("", "")
+        alike = _alike(sorted(result.changed, key=lambda change: not change.own_differences), _what_changed)
+        table = new_table("changed", "before", ">alike", "after", "property", "from", "to")
+        for first, *others in alike[:limit]:
+            count = f"{1 + len(others):,}" if others else ""
+            for number, difference in enumerate(first.differences):
+                names = (first.before.name, count, first.after.name) if number == 0 else ("", "", "")
                 texts = (cut(difference.before, 30), cut(difference.after, 30))
                 table.add_row(*names, difference.what, *texts)
-        add_rest(table, len(result.changed), limit, "; --limit shows them")
+        add_rest(table, len(alike), limit, " kinds; --limit shows them")
         yield table
     if result.moved:
         table = new_table("moved", "instruction", "changed", "from", "to")
@@ -212,8 +220,23 @@ def _lists(result: ModuleDiff, limit: int) -> Iterator[RenderableType]:
         yield table
 
 
-def _cells(node: Node) -> tuple[Text, Text]:
-    return Text(node.name), Text(cut(node.graph.name, 30))
+def _alike(items: Iterable[Item], kind: Callable[[Item], Hashable]) -> list[list[Item]]:
+    """Items of one kind together, in the order of the first of each kind."""
+    groups: dict[Hashable, list[Item]] = {}
+    for item in items:
+        groups.setdefault(kind(item), []).append(item)
+    return list(groups.values())
+
+
+def _largest_first(nodes: Iterable[Node]) -> list[list[Node]]:
+    """Instructions of one opcode and type together, those that make the most bytes first."""
+    groups = _alike(nodes, lambda node: (node.opcode, node.type))
+    return sorted(groups, key=lambda group: -len(group) * shape_bytes(group[0].type))
+
+
+def _what_changed(change: ChangedInstruction) -> Hashable:
+    """The kind of a change: opcodes and differences, whatever the names of operands."""
+    return change.before.opcode, change.after.opcode, change.own_differences
 
 
 def _costs(costs: CostDifference, limit: int, before: Module, after: Module) -> Iterator[RenderableType]:
@@ -223,6 +246,8 @@ def _costs(costs: CostDifference, limit: int, before: Module, after: Module) -> 
     title += "".join(f"; {name}: {side.omissions}" for name, side in counted.items() if side.omissions)
     table = new_table(title, "metric", ">before", ">after", ">change")
     for row in costs.totals():
+        if not row["before"] and not row["after"]:
+            continue
         is_counted = row["figure"] in ("flops", "seconds")  # bytes are known of instructions that are not
         least = {name: side.qualifier if is_counted else notes[name].qualifier for name, side in counted.items()}
         sides = [f"{least[name]}{_figure(row['figure'], row[name])}" for name in notes]

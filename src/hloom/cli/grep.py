@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -13,6 +14,7 @@ from hloom.cli.exit_status import NO
 from hloom.cli.input import note_sizes, progress, read_program
 from hloom.cli.options import ModuleSource, device_option, file_argument, json_option, output_option
 from hloom.cli.output import write_record, write_text
+from hloom.formats.hlo import STDIN
 from hloom.inspection.query import COLUMNS, FIELDS, Matches, grep
 from hloom.text import Record, byte_text, time_text
 
@@ -70,8 +72,8 @@ def command(
 
     A query consists of opcodes (`dot`, `all-*`) and comparisons of fields, combined with and, or, not and parentheses;
     `~` matches a regular expression. near(QUERY, 2) selects instructions within 2 edges, uses(QUERY) and used_by(QUERY)
-    those on one side, and inside(QUERY) those of called computations. The exit status is 0 if anything matches, 1 if
-    nothing does, and 2 on error.
+    those on one side, and inside(QUERY) those of called computations. FILE may stand last, as for grep. The exit status
+    is 0 if anything matches, 1 if nothing does, and 2 on error.
 
     \b
     Examples:
@@ -80,6 +82,8 @@ def command(
       hloom grep step.hlo 'live and bytes > 100MiB' --count
       hloom grep step.hlo 'copy and uses(dot, 2) or all-*' --json
     """
+    if not _is_file(source.file) and _is_file(expression):  # in the order of grep
+        source, expression = replace(source, file=expression), source.file
     program = read_program(source)
     note_sizes(program)
     with progress("searching"):
@@ -94,6 +98,10 @@ def command(
         write_text(text, output)
     if not len(matches):
         context.exit(NO)
+
+
+def _is_file(name: str) -> bool:
+    return name == STDIN or os.path.exists(name)
 
 
 def _columns(matches: Matches) -> tuple[str, ...]:

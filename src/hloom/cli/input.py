@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import warnings
@@ -15,7 +16,7 @@ from time import monotonic
 from hloom.analysis import awaits_partitioning, size_note
 from hloom.api.load import load
 from hloom.cli.options import ModuleSource
-from hloom.cli.output import write_note
+from hloom.cli.output import typed_again, write_note
 from hloom.formats.hlo import STDIN, DumpedModule, SeveralModules, dumped_module
 from hloom.ir import Module
 from hloom.text import HloomError, HloomWarning, listening, visible
@@ -43,7 +44,8 @@ def read_module(source: ModuleSource, data: bytes | None = None, *, show_notes: 
             module = load(file, strict=source.strict, module=chosen.module, stage=chosen.stage)
         except SeveralModules as several:
             _note_modules(several.modules)
-            raise HloomError(several.message) from None
+            largest = os.path.join(source.file, several.modules[0].label)
+            raise HloomError(several.message, hint=typed_again({source.file: largest})) from None
     if show_notes and module.notes:
         from hloom.formats.hlo import KEEPS  # with the reader of protos, which texts do without
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
+import re
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -17,12 +20,12 @@ from click.shell_completion import CompletionItem
 from hloom.cli.completion import completion_option
 from hloom.cli.exit_status import INTERRUPTED, TROUBLE, message_of, status_of
 from hloom.cli.interrupt import MESSAGE, end_after_interrupt
-from hloom.cli.output import write_note
+from hloom.cli.output import TYPED, write_note
 from hloom.cli.streams import replace_closed_streams, writing_stdout
 from hloom.text import HloomError, readable
 
 SECTIONS = {
-    "Look at a module": {
+    "What is in it": {
         "inspect": "Summarise a module: computations, opcodes, sizes, call graph.",
         "print": "Print a module as HLO text, in one of several styles.",
         "draw": "Draw a module's graph as DOT, SVG, PNG, PDF, JSON or GraphML.",
@@ -30,38 +33,34 @@ SECTIONS = {
         "view": "Open a module's page in the browser.",
         "grep": "List the instructions that match a query.",
     },
-    "Estimate time and memory": {
+    "How long it takes, and why it does not fit": {
         "cost": "Count FLOPs and bytes by opcode, scope, layer or source line.",
         "roofline": "Estimate the run time on a device, and what limits it.",
         "fusions": "Show what each fusion contains and how long it takes.",
         "memory": "Report peak memory, what is live there, and whether it fits.",
         "why-oom": "Explain an out-of-memory error and simulate remedies.",
-        "calibrate": "Measure this machine and write it as a device file.",
-    },
-    "Compile for a target": {
         "compile": "Compile for a TPU, GPU or CPU with the target's own compiler.",
-        "doctor": "Show which targets can be compiled for here.",
+        "calibrate": "Measure this machine and write it as a device file.",
+        "doctor": "Show what is installed, what works here, and how to get the rest.",
     },
-    "Compare and debug": {
+    "What changed, and what is at fault": {
         "diff": "Compare two modules: instructions and costs.",
         "passes": "Show what each XLA pass changed, from a dump directory.",
         "minimize": "Reduce a module to a small one that still shows a fault.",
     },
-    "Transform a module": {
+    "Make it smaller or faster, and run it": {
         "opt": "Run rewrite passes and rules, with reports and verification.",
         "grad": "Build the gradient, VJP or JVP of a module.",
         "quantize": "Quantise weights, activations and KV caches.",
         "prune": "Prune weights, as masks or by shrinking whole axes.",
+        "run": "Run a module on XLA's CPU client and summarise its outputs.",
+        "evaluate": "Interpret a module with numpy, without XLA.",
     },
-    "Distribute over devices": {
+    "Spread it over devices": {
         "propagate": "Propagate a sharding and list the communication it causes.",
         "plan": "Choose a sharding of a module over a device mesh.",
         "pipeline": "Split a step into pipeline stages over devices.",
         "fit": "Search sharding, microbatches, recomputation and stages together.",
-    },
-    "Execute": {
-        "run": "Run a module on XLA's CPU client and summarise its outputs.",
-        "evaluate": "Interpret a module with numpy, without XLA.",
     },
 }
 """The subcommands by job, each a file of this package, with its line in `hloom --help`."""
@@ -69,6 +68,10 @@ OBJECTS_PER_COLLECTION = 200_000
 """Objects made before Python searches them for cycles: imports make that many, and keep them (Python's own 700 cost a
 quarter of a short run)."""
 COMMANDS = {name: line for section in SECTIONS.values() for name, line in section.items()}
+
+
+WORD = 5
+"""How many letters of a word are looked for in the help: `summarize` finds `Summarise`, `sharding` finds `shards`."""
 
 
 class Commands(click.Group):
@@ -97,6 +100,15 @@ class Commands(click.Group):
             return None
         return import_module(f"hloom.cli.{cmd_name.replace('-', '_')}").command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            raise click.UsageError(f"there is no command '{name}'{_meant(name)}", ctx)
+        ctx.meta[TYPED] = tuple(args)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, commands in SECTIONS.items():
             with formatter.section(title):
@@ -121,6 +133,18 @@ class Commands(click.Group):
         except KeyboardInterrupt:
             write_note(MESSAGE)
             ctx.exit(INTERRUPTED)
+
+
+def _meant(name: str) -> str:
+    """The commands that a mistyped name may mean: near ones, or those whose line in the help has the word."""
+    if os.path.exists(name):
+        return f"; to see what is in a file: hloom inspect {name}"
+    word = name.lower()
+    near = [command for command in COMMANDS if word.startswith(command)] or get_close_matches(word, COMMANDS)
+    if not near and word:
+        has_word = re.compile(rf"\b{re.escape(word[:WORD])}", re.IGNORECASE)
+        near = [command for command, line in COMMANDS.items() if has_word.search(f"{command} {line}")]
+    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 @contextmanager

@@ -140,6 +140,11 @@ def json_option(what: str = "Write JSON instead of text.") -> Callable[[Function
     return click.option("--json", "json_output", is_flag=True, help=what)
 
 
+def strict_option() -> Callable[[Function], Function]:
+    """Add --strict: the command gets `strict`."""
+    return click.option("--strict", is_flag=True, help="Reject text that XLA's own parser would reject.")
+
+
 def top_option(rows: int) -> Callable[[Function], Function]:
     """Add --top, this many rows by default: the command gets `top`."""
     return count_option("--top", default=rows, help="Show at most N rows of each table.")
@@ -311,7 +316,7 @@ def check_seed(inputs: Any, seed: int | None) -> None:
 def _from_file(function: Function, *, required: bool, preferred: str = BEFORE) -> Function:
     decorators = (
         click.argument("file", metavar="FILE", required=required, shell_complete=complete_file),
-        click.option("--strict", is_flag=True, help="Reject text that XLA's own parser would reject."),
+        strict_option(),
         click.option(
             "--module", metavar="NAME", help="Module to read from a dump directory, such as jit_f or module_0004."
         ),

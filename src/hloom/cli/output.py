@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import stat
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,9 @@ from hloom.cli.options import STDOUT
 from hloom.cli.streams import writing_stdout
 from hloom.formats.hlo import write_whole
 from hloom.text import SCHEMA_VERSION, HloomError, plain, readable, visible, visible_json
+
+TYPED = "hloom.typed"
+"""Where click's context keeps the subcommand and its arguments as they were typed."""
 
 
 def write_text(text: str, output: Path | None) -> None:
@@ -58,6 +63,13 @@ def _json_text(value: Any) -> str:
 def write_note(text: str) -> None:
     """Write a message to the standard error."""
     click.echo(readable(text), err=True)
+
+
+def typed_again(changes: Mapping[str, str]) -> str:
+    """The command line that was typed, with some of its arguments changed, to be pasted into a shell."""
+    context = click.get_current_context()
+    arguments = context.meta.get(TYPED, (context.info_name, *changes))
+    return shlex.join(["hloom", *(changes.get(argument, argument) for argument in arguments)])
 
 
 def check_folder(output: Path | None) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -30,13 +31,15 @@ WIDTH = 120
 NARROWEST = 40
 """No output is made narrower than this, in characters: a table's names and one number need it."""
 NAME = 36
-"""How many characters a line of the first column has before other columns are left out; longer names are folded."""
+"""How many characters a line of the first column has before other columns are left out; longer texts do not fit."""
 TEXTS = (24, 12)
 """To how many characters other columns of text are cut: before names are folded, and before columns are left out."""
 GAP, EDGE = 3, 1
 """How many characters stand between two columns, and at either end of a line."""
+NAME_TEXT = re.compile(r"[\w.-]+")
+"""A name of an instruction, which one copies: one that is folded could not be searched for."""
 MOST_LINES = 4
-"""Over how many lines a name is folded; one that needs more loses its middle."""
+"""Over how many lines the path of a scope or a file is folded; one that needs more loses its middle."""
 RIGHT = ">"
 """In front of a column's name: its values are aligned to the right, as in Python's format strings."""
 KEPT = "!"
@@ -56,21 +59,23 @@ def new_table(title: str | None, *columns: str) -> Table:
 
 
 def add_rest(table: Table, total: int, limit: int, hint: str = "; --top shows them") -> None:
-    """Add a last row that counts the rows beyond the limit, if there are any."""
-    if total > limit:
-        table.add_row(Text(f"{total - limit:,} more{hint}"), style="dim")
+    """Say below the table how many rows are beyond the limit, if there are any."""
+    if total > limit and isinstance(table, _ProgramTable):
+        table.rest = f"{total - limit:,} more{hint}"
 
 
 class _ProgramTable(Table):
     """A table that shows a program's strings: terminals see escapes, for which its columns are wide enough.
 
     Where it is wider than the line, columns of text lose the middle of their cells (the last column is folded: there
-    stand reasons and lists), then names in the first column are folded, and at last the columns at the right are left
-    out. Numbers are shown whole or not at all.
+    stand reasons and lists), then the first column is folded, and at last the columns at the right are left out.
+    Numbers are shown whole or not at all. Names of instructions stand on one line always: those that are too long lose
+    their middle.
     """
 
     heading: str | None
     kept: set[int]
+    rest = ""
 
     def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
         super().add_row(*map(_shown, cells), **options)
@@ -83,9 +88,11 @@ class _ProgramTable(Table):
         if self.heading:  # not the table's own title, which is folded to its width
             yield Text(self.heading, style="bold")
         yield from Table.__rich_console__(table, console, options)
-        left_out = [str(column.header) for column, width in zip(self.columns, fitted, strict=True) if not width]
-        if any(left_out):
-            yield Text(f"columns that do not fit: {', '.join(filter(None, left_out))}\n")
+        headers = [str(column.header) for column, width in zip(self.columns, fitted, strict=True) if not width]
+        left_out = ", ".join(filter(None, headers))
+        notes = [self.rest, f"columns that do not fit: {left_out}" if left_out else ""]
+        if any(notes):
+            yield Text("; ".join(filter(None, notes)) + "\n", style="dim")
 
     def _narrowed(self, widths: Sequence[int]) -> Table:
         """The table with its columns that wide, without those of no width."""
@@ -94,9 +101,10 @@ class _ProgramTable(Table):
         for number in kept:
             column, width = self.columns[number], widths[number]
             made.add_column(column.header, justify=column.justify, style=column.style, width=width, overflow="fold")
-        limits = {number: widths[number] for number in kept} | {0: widths[0] * MOST_LINES}
-        limits.pop(len(widths) - 1, None)
-        cells = [[_cut_cell(cell, limits.get(number)) for cell in self.columns[number].cells] for number in kept]
+        lines = dict.fromkeys(kept, 1) | {0: MOST_LINES, len(widths) - 1: None}
+        cells = [
+            [_cut_cell(cell, widths[number], lines[number]) for cell in self.columns[number].cells] for number in kept
+        ]
         for row, values in zip(self.rows, zip(*cells, strict=True), strict=True):
             made.add_row(*values, style=row.style, end_section=row.end_section)
         return made
@@ -106,10 +114,12 @@ def _natural_width(*cells: RenderableType) -> int:
     return max(1, *(cell_len(line) for cell in cells for line in str(cell).split("\n")))
 
 
-def _cut_cell(cell: RenderableType, width: int | None) -> RenderableType:
-    if width is None or not isinstance(cell, Text | str) or _natural_width(cell) <= width:
+def _cut_cell(cell: RenderableType, width: int, lines: int | None) -> RenderableType:
+    """A cell that is folded over as many lines, or any number; names are not folded."""
+    if not isinstance(cell, Text | str) or _natural_width(cell) <= width:
         return cell
-    text = "\n".join(cut(line, width) for line in str(cell).split("\n"))
+    limits = [width if NAME_TEXT.fullmatch(line) else (lines and lines * width) for line in str(cell).split("\n")]
+    text = "\n".join(cut(line, limit or len(line)) for line, limit in zip(str(cell).split("\n"), limits, strict=True))
     return Text(text, cell.style) if isinstance(cell, Text) else text
 
 

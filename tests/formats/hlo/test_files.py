@@ -381,7 +381,7 @@ def test_several_modules_are_listed(dump: Path):
     sizes = [max(path.stat().st_size for path in dump.glob(f"*.{name}*.txt*")) for name in ("jit_f", "jit_h")]
     assert str(error) == "\n".join(
         (
-            f"{dump} holds 3 modules: name one, as in '{dump}/module_0004.jit_f'",
+            f"{dump} holds 3 modules: name one, as in '{dump}/module_0006.jit_g', the largest",
             f"  {largest:,} bytes  module_0006.jit_g: before_optimizations, sm_8.0_gpu_after_optimizations",
             f"  {sizes[0]:5} bytes  module_0004.jit_f: before_optimizations, cpu_after_optimizations, 2 passes between",
             f"  {sizes[1]:5} bytes  module_0008.jit_h.12: before_optimizations",
@@ -441,7 +441,7 @@ def test_a_directory_of_plain_files(tmp_path: Path):
     assert equal(load(tmp_path), PLAIN)
     (tmp_path / "other.hlo.gz").write_bytes(gzip.compress(DATA))
     assert equal(load(tmp_path, module="other"), PLAIN)
-    assert refused(tmp_path).message == f"{tmp_path} holds 2 modules: name one, as in '{tmp_path}/other'"
+    assert refused(tmp_path).message == f"{tmp_path} holds 2 modules: name one, as in '{tmp_path}/step', the largest"
 
 
 def test_an_empty_directory(tmp_path: Path):

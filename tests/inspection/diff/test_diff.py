@@ -115,16 +115,16 @@ def test_names_and_order_are_no_difference(module: Module):
     assert result.matches == pairs
 
 
-def test_where_it_is_strict_names_and_order_are_differences():
+def test_where_it_is_exact_names_and_order_are_differences():
     module = hloom.parse(BLOCK)
-    assert hloom.diff(module, module.clone(), strict=True).is_equal
+    assert hloom.diff(module, module.clone(), exact=True).is_equal
     copy = module.clone()
     copy.name = "other"
     copy.rename_graph(copy["sum"], "total")
     copy.entry.rename(copy.entry["t"], "active")
     copy.entry.move_before(copy.entry["zero"], copy.entry["e"])
     assert hloom.diff(module, copy).is_equal
-    result = hloom.diff(module, copy, strict=True)
+    result = hloom.diff(module, copy, exact=True)
     assert result.header == [("name", "blocks", "other"), ("computation", "sum", "total")]
     assert [(c.before.name, [(d.what, d.after) for d in c.differences]) for c in result.changed] == [
         ("t", [("name", "active")])
@@ -147,11 +147,11 @@ def test_results_in_front_of_others_do_not_move_those():
     assert {one.name: other.name for one, other in result.matches.items()} == {n: n for n in ("x", "a", "b", "c", "r")}
 
 
-def test_where_it_is_strict_the_fewest_are_moved():
+def test_where_it_is_exact_the_fewest_are_moved():
     module = layers(20)
     copy = module.clone()
     copy.entry.move_before(copy.entry["w19"], copy.entry["w0"])
-    assert [move.before.name for move in hloom.diff(module, copy, strict=True, costs=False).moved] == ["w19"]
+    assert [move.before.name for move in hloom.diff(module, copy, exact=True, costs=False).moved] == ["w19"]
 
 
 def test_what_changed_is_said():

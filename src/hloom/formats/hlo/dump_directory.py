@@ -133,18 +133,18 @@ def choose(
     labels = _by_label(meant)
     if len(labels) > 1:
         called = f" called {module}" if module else ""
-        example = f"'{os.path.join(directory, meant[0].label)}'"
+        chosen = (_at_stage(stages, None, preferred) for stages in labels.values())
+        largest_first = sorted(chosen, key=lambda entry: -entry.size)
+        example = f"'{os.path.join(directory, largest_first[0].label)}', the largest"
         raise SeveralModules(
             f"{os.fspath(directory)} holds {len(labels)} modules{called}: name one, as in {example}",
-            sorted((_at_stage(stages, None, preferred) for stages in labels.values()), key=lambda entry: -entry.size),
+            largest_first,
             f"{listing(meant)}\n  hloom inspect {os.fspath(directory)} counts instructions and FLOPs of the largest",
         )
     return _inside(_at_stage(meant, stage, preferred))
 
 
-def choose_by_path(
-    path: str | os.PathLike[str], stage: str | None, preferred: str = BEFORE
-) -> DumpedModule | None:
+def choose_by_path(path: str | os.PathLike[str], stage: str | None, preferred: str = BEFORE) -> DumpedModule | None:
     """The module that a path such as `DIR/jit_f` names; None if it names none, or an existing file or directory.
 
     Raises HloomError as `choose` does.

@@ -55,6 +55,11 @@ class ChangedInstruction:
     after: Node
     differences: tuple[InstructionDifference, ...]
 
+    @property
+    def own_differences(self) -> tuple[InstructionDifference, ...]:
+        """Those of the instruction itself: an operand that differs is mostly another instruction that changed."""
+        return tuple(difference for difference in self.differences if not difference.what.startswith(OPERAND))
+
 
 @dataclass(frozen=True, slots=True)
 class MovedInstruction:
@@ -68,8 +73,8 @@ class MovedInstruction:
     json_keys = "before after what from=origin to=destination"
 
 
-def changed(matching: InstructionMap, strict: bool = False) -> list[ChangedInstruction]:
-    """The matched pairs that differ, in the order of the left module; where it is strict, also by their names."""
+def changed(matching: InstructionMap, exact: bool = False) -> list[ChangedInstruction]:
+    """The matched pairs that differ, in the order of the left module; where it is exact, also by their names."""
     left, right = matching.graphs
     operands = left.value_operands, right.value_operands
     result: list[ChangedInstruction] = []
@@ -78,7 +83,7 @@ def changed(matching: InstructionMap, strict: bool = False) -> list[ChangedInstr
         differences = _own(before, after)
         if not left.is_forwarding[one] and not right.is_forwarding[other]:
             differences += _operands(matching, operands[0][one], operands[1][other])
-        if strict and before.name != after.name:
+        if exact and before.name != after.name:
             differences.append(InstructionDifference(NAME, before.name, after.name))
         if differences:
             result.append(ChangedInstruction(before, after, tuple(differences)))

@@ -28,7 +28,7 @@ UNRELATED = 0.1
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ModuleDiff(Displayed, Record):
-    """The differences of two modules; names of instructions, computations and modules are none unless it is strict.
+    """The differences of two modules; names of instructions, computations and modules are none unless it is exact.
 
     `matches` are all pairs of instructions that stand for each other, `added` and `removed` what has no counterpart.
     `header` are attributes of the modules that differ: name, before, after. `costs` is a sentence where they could not
@@ -122,25 +122,25 @@ def diff(
     device: Device | str = DEFAULT_DEVICE,
     by: str = "scope",
     depth: int | None = 2,
-    strict: bool = False,
+    exact: bool = False,
 ) -> ModuleDiff:
     """Compare two modules, whatever their names, order and layouts; looks into calls and fusions.
 
     Costs are by scope (or opcode, computation, source), `depth` levels deep, times those of a device. Raises HloomError
     where a module has no entry, and for a device that is not known.
 
-    With `strict`, names of modules, computations and instructions count, and the order of instructions: pairs of other
+    With `exact`, names of modules, computations and instructions count, and the order of instructions: pairs of other
     names are changed, and the fewest pairs without which the order is the same are moved.
     """
     before = as_module(before)
     after = as_module(after)
     on = as_device(device)
     with paused_collection():
-        matched = _matched(before, after, strict)
+        matched = _matched(before, after, exact)
         return replace(matched, costs=cost_difference(before, after, on, by, depth)) if costs else matched
 
 
-def _matched(before: Module, after: Module, strict: bool) -> ModuleDiff:
+def _matched(before: Module, after: Module, exact: bool) -> ModuleDiff:
     graphs = ValueGraph(before), ValueGraph(after)
     matching = match(*graphs)
     left, right = graphs[0].nodes, graphs[1].nodes
@@ -150,9 +150,9 @@ def _matched(before: Module, after: Module, strict: bool) -> ModuleDiff:
         {left[one]: right[other] for one, other in matching.pairs()},
         _unmatched(right, matching.backward),
         _unmatched(left, matching.forward),
-        changed(matching, strict),
-        moved(matching) + (reordered(matching) if strict else []),
-        _header(before, after) + (_names(matching) if strict else []),
+        changed(matching, exact),
+        moved(matching) + (reordered(matching) if exact else []),
+        _header(before, after) + (_names(matching) if exact else []),
         None,
     )
 
