@@ -31,6 +31,7 @@ import pytest
 from click.testing import CliRunner
 
 from hloom.cli import main
+from hloom.cli.main import SECTIONS
 from tests.helpers.properties import is_long
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -168,6 +169,20 @@ def test_the_readme_opens_with_what_it_is_a_picture_and_two_commands():
     text = (ROOT / "README.md").read_text()
     picture, demo, tests = (text.index(marker) for marker in ("![", "make demo", "make test"))
     assert text.index("hloom reads") < picture < demo < tests < 2000
+
+
+def test_the_readme_the_index_and_the_help_have_the_same_five_groups():
+    readme, index = (ROOT / "README.md").read_text(), (ROOT / "docs" / "index.md").read_text()
+    assert re.findall(r"^\*\*(.*)\*\*$", readme, re.MULTILINE) == list(SECTIONS)
+    rows = re.findall(r"^\| ([^|]*?) \| ([a-z, -]*) \|", index, re.MULTILINE)
+    assert dict(rows[1:]) == {title: ", ".join(commands) for title, commands in SECTIONS.items()}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: path.name)
+def test_each_page_begins_with_the_question_that_it_answers(path: Path):
+    title, text = path.read_text().split("\n\n", 2)[:2]
+    assert title.startswith("# ")
+    assert "?" in text or path.name == "index.md"
 
 
 def test_pictures_are_made_from_output():

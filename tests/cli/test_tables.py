@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hloom.cli.options import STDOUT
-from hloom.cli.tables import add_rest, cut, new_table, note_tables, write_report_beside, write_tables
+from hloom.cli.tables import add_rest, command_line, cut, new_table, note_tables, write_report_beside, write_tables
 
 
 def test_a_table_is_plain_text_outside_of_a_terminal(tmp_path: Path):
@@ -47,7 +47,7 @@ def test_names_are_cut_and_never_folded_and_paths_are_folded(tmp_path: Path, mon
     write_tables([table], tmp_path / "table.txt")
     text = (tmp_path / "table.txt").read_text()
     assert cut(name, 36) in text
-    assert scope not in text and "train/encoder/layer_0/attention/quer" in text
+    assert "\n train/encoder/layer_0/attention/ " in text and "\n query_projection\n" in text, "between names"
 
 
 def test_tables_beside_other_output_go_to_the_standard_error(capsys: pytest.CaptureFixture[str]):
@@ -77,6 +77,13 @@ def test_a_report_beside_what_is_written(
     parts = (fail() for _ in "a") if is_json else ["a line"]
     write_report_beside((lambda: {"a": 1}) if is_json else fail, parts, is_json, output)  # pyright: ignore[reportArgumentType]
     assert capfd.readouterr() == (stdout, stderr)
+
+
+def test_a_command_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    command = f"hloom opt step.hlo -p 'remat(budget={10**40})'"
+    write_tables([command_line(command)], tmp_path / "table.txt")
+    assert (tmp_path / "table.txt").read_text() == f"{command}\n"
 
 
 def test_long_names_lose_their_middle():

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Any
+
 import pytest
 
 import hloom
 from hloom.analysis import TARGET
 from hloom.formats.hlo import to_text
-from hloom.targets.memory import SCHEDULES, memory
+from hloom.ir import Module, Node
+from hloom.targets.cpu import simulate_buffers
+from hloom.targets.memory import SCHEDULES, memory, peak_of
 
 DOTS = """HloModule m
 ENTRY e { x = bf16[64,64] parameter(0)
@@ -88,3 +93,38 @@ ENTRY e { x = f32[8,128]{1,0:T(8,128)} parameter(0)
 def test_an_unknown_target_is_named():
     with pytest.raises(hloom.HloomError, match="there is no target 'h900'"):
         memory(hloom.parse(SPLIT), target="h900")
+
+
+FILE = sys.modules["hloom.targets.memory"]
+GIVEN_AWAY = "HloModule m\nENTRY e { x = f32[1024] parameter(0)\n ROOT y = f32[1024] exponential(x) }"
+
+
+def test_a_peak_alone_is_the_same_and_simulated_once(monkeypatch: pytest.MonkeyPatch):
+    simulated: list[Module] = []
+
+    def counted(module: Module, *arguments: Any, **options: Any) -> Any:
+        simulated.append(module)
+        return simulate_buffers(module, *arguments, **options)
+
+    monkeypatch.setattr(FILE, "simulate_buffers", counted)
+    module = hloom.parse(GIVEN_AWAY)
+    peak = memory(module).peak
+    assert len(simulated) == 2, "as it is, and with inputs given away"
+    assert (peak_of(module), len(simulated)) == (peak, 3)
+    scheduled = hloom.parse(GIVEN_AWAY.replace("HloModule m", "HloModule m, is_scheduled=true"))
+    assert (peak_of(scheduled), len(simulated)) == (memory(scheduled).peak, 3)
+
+
+def test_names_are_found_in_time_that_grows_with_the_program(monkeypatch: pytest.MonkeyPatch):
+    calls: list[Node] = []
+    monkeypatch.setattr(FILE, "_stem", lambda node: calls.append(node) or node.name)
+    counts = []
+    for length in (50, 100):
+        lines = [f"  a{n} = f32[64] tanh(a{n - 1})" for n in range(1, length)]
+        text = "\n".join(
+            ["ENTRY e {", "  a0 = f32[64] parameter(0)", *lines, f"  ROOT r = f32[64] negate(a{length - 1})", "}"]
+        )
+        calls.clear()
+        memory(hloom.parse(text))
+        counts.append(len(calls))
+    assert counts[1] < 2.5 * counts[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloom.formats.hlo import parse
-from hloom.text import listening, report, tracked
+from hloom.text import listening, report, say, tracked
 
 
 def told_by(work) -> list[tuple[int, int]]:
@@ -24,6 +24,15 @@ def test_what_a_tracked_loop_calls_is_silent():
             assert list(tracked(range(3))) == [0, 1, 2]
 
     assert told_by(work) == [(0, 2), (1, 2), (2, 2)]
+
+
+def test_what_is_known_so_far_is_told_also_within_a_loop():
+    said: list[str] = []
+    with listening(lambda done, total: None, said.append):
+        for number in tracked(range(2)):
+            say(f"{number + 1} plans")
+    say("nobody listens")
+    assert said == ["1 plans", "2 plans"]
 
 
 def test_without_a_listener_a_loop_is_a_loop():

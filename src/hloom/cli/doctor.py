@@ -1,8 +1,9 @@
-"""`hloom doctor`: what is installed here, and which targets can be compiled for."""
+"""`hloom doctor`: what is installed here, which features work, and which targets can be compiled for."""
 
 from __future__ import annotations
 
 import platform
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,16 +14,45 @@ import click
 from rich.console import RenderableType
 
 from hloom.cli.options import json_option, output_option
-from hloom.cli.tables import new_table, write_report
+from hloom.cli.tables import command_line, new_table, write_report
 from hloom.targets.compiler import COMPILERS, GPUS, TPUS, Environment, MissingCompiler, cache_folder, find_environment
 from hloom.text import Record, readable
 
-OPTIONAL = {
-    "jax": "execution, StableHLO, hloom.jit",
-    "jaxlib": "execution, StableHLO, hloom.jit",
-    "zstandard": "files compressed as .zst",
-}
-"""Optional packages and what needs them."""
+
+@dataclass(frozen=True, slots=True)
+class Feature(Record):
+    """Something that hloom does only beside other packages or a program on the PATH, and how to get them."""
+
+    name: str
+    packages: tuple[str, ...] = ()
+    program: str = ""
+    remedy: str = ""
+    json_keys = "name works problem remedy"
+
+    @property
+    def works(self) -> bool:
+        """Whether nothing is missing."""
+        return not self.problem
+
+    @property
+    def problem(self) -> str:
+        """What is missing here; empty if nothing is."""
+        missing = [name for name in self.packages if _installed(name) is None]
+        if self.program and shutil.which(self.program) is None:
+            missing.append(self.program)
+        return f"without {', '.join(missing)}" if missing else ""
+
+
+RUN = "pip install 'hloom[run]'"
+FEATURES = (
+    Feature("read, print, inspect, estimate, compare, rewrite, draw, pages, plans"),
+    Feature("run programs: run, --verify, --measure, calibrate", ("jax", "jaxlib"), remedy=RUN),
+    Feature("inside JAX: hloom.jit, derivatives by its rules; StableHLO", ("jax", "jaxlib"), remedy=RUN),
+    Feature("files compressed as .zst", ("zstandard",), remedy="pip install 'hloom[zst]'"),
+    Feature("pictures as PDF: draw -o x.pdf", program="dot", remedy="apt install graphviz"),
+)
+"""What works only with more than hloom's own dependencies; compilers of targets have a table of their own."""
+PACKAGES = tuple(dict.fromkeys(("hloom", *(name for feature in FEATURES for name in feature.packages))))
 TARGETS = {"tpu": ", ".join(TPUS), "cuda": ", ".join(GPUS), "cpu": "cpu"}
 """The names of targets by platform."""
 
@@ -53,7 +83,7 @@ class DoctorRecord(Record):
     """What is installed here, which compilers of targets are, and the folder that keeps compiled programs."""
 
     compilers: Sequence[CompilerCheck]
-    json_keys = "python packages compilers cache"
+    json_keys = "python packages features compilers cache"
 
     @property
     def python(self) -> str:
@@ -63,7 +93,12 @@ class DoctorRecord(Record):
     @property
     def packages(self) -> dict[str, str | None]:
         """The versions of packages, null for what is not installed."""
-        return {name: _installed(name) for name in ("hloom", *OPTIONAL)}
+        return {name: _installed(name) for name in PACKAGES}
+
+    @property
+    def features(self) -> Sequence[Feature]:
+        """What works here."""
+        return FEATURES
 
     @property
     def cache(self) -> str | None:
@@ -76,7 +111,7 @@ class DoctorRecord(Record):
 @json_option()
 @output_option("Write to file OUT, atomically.")
 def command(json_output: bool, output: Path | None) -> None:
-    """Show what is installed, which targets can be compiled for here, and how to get the others.
+    """Show what is installed, which features work here, and how to get the others.
 
     The compiler of a target is looked for in the interpreter that HLOOM_TPU_PYTHON, HLOOM_GPU_PYTHON or
     HLOOM_CPU_PYTHON names, or else in this one. Nothing is imported or compiled.
@@ -84,7 +119,7 @@ def command(json_output: bool, output: Path | None) -> None:
     \b
     Examples:
       hloom doctor -o report.txt
-      hloom doctor --json | jq .compilers[0].found
+      hloom doctor --json | jq '.features[] | select(.works | not).remedy'
     """
     checks = [_check(name) for name in COMPILERS]
     write_report(lambda: DoctorRecord(checks), _tables(checks), json_output, output)
@@ -105,10 +140,14 @@ def _installed(name: str) -> str | None:
 
 
 def _tables(checks: Sequence[CompilerCheck]) -> Iterator[RenderableType]:
-    table = new_table("this environment", "package", "version", "for")
-    table.add_row("python", platform.python_version(), sys.executable)
-    for name, purpose in {"hloom": "", **OPTIONAL}.items():
-        table.add_row(name, _installed(name) or "not installed", purpose)
+    table = new_table("this environment", "package", "version", "")
+    table.add_row("python", platform.python_version(), readable(sys.executable))
+    for name in PACKAGES:
+        table.add_row(name, _installed(name) or "not installed", "")
+    yield table
+    table = new_table("features", "feature", "!works", "how to get it")
+    for feature in FEATURES:
+        table.add_row(feature.name, feature.problem or "yes", feature.remedy if feature.problem else "")
     yield table
     table = new_table("compilers of targets", "platform", "targets", "!compiler", "found by")
     for check in checks:
@@ -123,7 +162,7 @@ def _tables(checks: Sequence[CompilerCheck]) -> Iterator[RenderableType]:
     for check in checks:
         if check.environment is None:
             yield f"{check.platform}: {readable(check.problem)}"
-            yield f"  {readable(check.remedy)}"
+            yield command_line(f"  {readable(check.remedy)}")
     cache = cache_folder()
     where = (
         "nowhere: this user has no home folder; set HLOOM_CACHE_DIR" if cache is None else f"in {readable(str(cache))}"

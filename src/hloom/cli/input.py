@@ -113,7 +113,7 @@ def progress(what: str) -> Iterator[Callable[[str], None]]:
     timer.daemon = True
     timer.start()
     try:
-        with listening(told):
+        with listening(told, lambda answer: progress.update(task, description=visible(f"{what}: {answer}"))):
             yield lambda text: progress.update(task, description=visible(text))
     finally:
         timer.cancel()

@@ -43,11 +43,6 @@ SECTIONS = {
         "calibrate": "Measure this machine and write it as a device file.",
         "doctor": "Show what is installed, what works here, and how to get the rest.",
     },
-    "What changed, and what is at fault": {
-        "diff": "Compare two modules: instructions and costs.",
-        "passes": "Show what each XLA pass changed, from a dump directory.",
-        "minimize": "Reduce a module to a small one that still shows a fault.",
-    },
     "Make it smaller or faster, and run it": {
         "opt": "Run rewrite passes and rules, with reports and verification.",
         "grad": "Build the gradient, VJP or JVP of a module.",
@@ -55,6 +50,11 @@ SECTIONS = {
         "prune": "Prune weights, as masks or by shrinking whole axes.",
         "run": "Run a module on XLA's CPU client and summarise its outputs.",
         "evaluate": "Interpret a module with numpy, without XLA.",
+    },
+    "What changed, and what is at fault": {
+        "diff": "Compare two modules: instructions and costs.",
+        "passes": "Show what each XLA pass changed, from a dump directory.",
+        "minimize": "Reduce a module to a small one that still shows a fault.",
     },
     "Spread it over devices": {
         "propagate": "Propagate a sharding and list the communication it causes.",
@@ -171,10 +171,10 @@ def main() -> None:
     \b
     Examples:
       hloom inspect step.hlo
-      hloom print step.hlo.pb --short-parsable
-      hloom draw step.hlo --around dot.3 --hops 2 -o dot.svg
+      hloom why-oom step.hlo --memory 16GiB
       hloom opt step.hlo -p simplify,cse --verify -o small.hlo
-      hloom run step.hlo --seed 1
+      hloom diff step.hlo small.hlo
+      hloom plan step.hlo --mesh data=2,model=4
     """
 
 

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from hloom.analysis import SizeNote, size_note
 from hloom.api.plan import PlanResult
-from hloom.cli.tables import cut, new_table
+from hloom.cli.tables import add_rest, cut, new_table
 from hloom.cli.target import ForTarget
 from hloom.distribute.planner import (
     RUNS,
@@ -28,6 +28,7 @@ from hloom.text import Bytes, Record, byte_text
 
 BRIEF = 8
 """How many families, and how many causes, are shown unless all are asked for."""
+REST = "; --explain shows them"
 WIDEST, NARROW = 44, 24
 """The widths at which names, and scopes and values, are cut."""
 
@@ -180,7 +181,7 @@ def _families(explanation: Explanation, limit: int | None) -> Table:
             byte_text(family.sent_bytes),
             ", ".join(sorted(family.sent)),
         )
-    _add_rest(table, len(shown), limit)
+    add_rest(table, len(shown), limit or len(shown), REST)
     return table
 
 
@@ -203,7 +204,7 @@ def _causes(causes: Sequence[Cause], limit: int | None) -> Table:
             byte_text(sum(cause.sent for cause in group)),
             first.why if first.value == first.instruction else f"{cut(first.value, NARROW)} {first.why}",
         )
-    _add_rest(table, len(ordered), limit)
+    add_rest(table, len(ordered), limit or len(ordered), REST)
     return table
 
 
@@ -302,8 +303,3 @@ def _layouts(planned: PlanResult) -> Iterator[str]:
 
 def _ms(seconds: float) -> str:
     return f"{1e3 * seconds:,.3f}" if seconds >= 1e-4 else f"{1e3 * seconds:.2g}"
-
-
-def _add_rest(table: Table, count: int, limit: int | None) -> None:
-    if limit is not None and count > limit:
-        table.add_row(f"{count - limit} more; --explain shows them")

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ GAP, EDGE = 3, 1
 """How many characters stand between two columns, and at either end of a line."""
 NAME_TEXT = re.compile(r"[\w.-]+")
 """A name of an instruction, which one copies: one that is folded could not be searched for."""
+PATH_STEP = re.compile(r"(?<=/)|(?=\[)")
 MOST_LINES = 4
 """Over how many lines the path of a scope or a file is folded; one that needs more loses its middle."""
 RIGHT = ">"
@@ -83,7 +84,8 @@ class _ProgramTable(Table):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterable[Any]:
         widths = [_natural_width(column.header, *column.cells) for column in self.columns]
         is_text = [number > 0 and column.justify == "left" for number, column in enumerate(self.columns)]
-        fitted = _fitted_widths(widths, is_text, options.max_width, self.kept)
+        words = [0] * (len(widths) - 1) + [_longest_word(self.columns[-1].cells)]
+        fitted = _fitted_widths(widths, is_text, options.max_width, self.kept, words)
         table = self if fitted == widths else self._narrowed(fitted)
         if self.heading:  # not the table's own title, which is folded to its width
             yield Text(self.heading, style="bold")
@@ -114,36 +116,64 @@ def _natural_width(*cells: RenderableType) -> int:
     return max(1, *(cell_len(line) for cell in cells for line in str(cell).split("\n")))
 
 
+def _longest_word(cells: Iterable[RenderableType]) -> int:
+    """The width of the longest word that a folded column keeps on one line, if it is no long one."""
+    return max((len(word) for cell in cells for word in str(cell).split() if len(word) <= TEXTS[0]), default=0)
+
+
 def _cut_cell(cell: RenderableType, width: int, lines: int | None) -> RenderableType:
     """A cell that is folded over as many lines, or any number; names are not folded."""
     if not isinstance(cell, Text | str) or _natural_width(cell) <= width:
         return cell
     limits = [width if NAME_TEXT.fullmatch(line) else (lines and lines * width) for line in str(cell).split("\n")]
-    text = "\n".join(cut(line, limit or len(line)) for line, limit in zip(str(cell).split("\n"), limits, strict=True))
+    text = "\n".join(
+        _folded(cut(line, limit or len(line)), width) for line, limit in zip(str(cell).split("\n"), limits, strict=True)
+    )
     return Text(text, cell.style) if isinstance(cell, Text) else text
 
 
-def _fitted_widths(widths: Sequence[int], is_text: Sequence[bool], line: int, kept: Collection[int] = ()) -> list[int]:
-    """The widths with which columns fit on a line, 0 for those that are left out.
+def _folded(path: str, width: int) -> str:
+    """A path with line breaks behind slashes or in front of brackets, where it has them.
+
+    >>> _folded("state['layers'][3]['weight']", 18)
+    "state['layers'][3]\\n['weight']"
+    """
+    lines = [""]
+    for step in PATH_STEP.split(path):
+        if lines[-1] and len(lines[-1]) + len(step) > width:
+            lines.append("")
+        lines[-1] += step
+    return "\n".join(lines)
+
+
+def _fitted_widths(
+    widths: Sequence[int],
+    is_text: Sequence[bool],
+    line: int,
+    kept: Collection[int] = (),
+    words: Sequence[int] = (),
+) -> list[int]:
+    """The widths with which columns fit on a line, 0 for those that are left out; `words` are not broken.
 
     >>> _fitted_widths([30, 7, 50, 50], [False, False, True, True], 80)
     [30, 7, 16, 16]
     >>> _fitted_widths([50, 7, 50, 9], [False, False, True, False], 60)
     [36, 7, 0, 9]
     """
-    fitted = list(widths)
+    fitted, words = list(widths), words or [0] * len(widths)
     while len([width for width in fitted if width]) > 2:
         for text, name in ((TEXTS[0], widths[0]), (TEXTS[0], NAME), (TEXTS[1], NAME)):
-            _shrink(fitted, [number for number, shrinks in enumerate(is_text) if shrinks], text, _excess(fitted, line))
-            _shrink(fitted, [0], name, _excess(fitted, line))
+            leasts = {number: max(text, words[number]) for number, shrinks in enumerate(is_text) if shrinks}
+            _shrink(fitted, leasts, _excess(fitted, line))
+            _shrink(fitted, {0: name}, _excess(fitted, line))
         if _excess(fitted, line) <= 0:
             return fitted
         shown = [number for number, width in enumerate(fitted) if width and number]
         free = [number for number in shown if number not in kept] or shown
         droppable = [number for number in free if is_text[number]] or free
         fitted = [widths[number] if width and number != droppable[-1] else 0 for number, width in enumerate(fitted)]
-    _shrink(fitted, range(1, len(fitted)), TEXTS[1], _excess(fitted, line))
-    _shrink(fitted, [0], 1, _excess(fitted, line))
+    _shrink(fitted, dict.fromkeys(range(1, len(fitted)), TEXTS[1]), _excess(fitted, line))
+    _shrink(fitted, {0: 1}, _excess(fitted, line))
     return fitted
 
 
@@ -152,13 +182,13 @@ def _excess(widths: Sequence[int], line: int) -> int:
     return sum(width + GAP for width in widths if width) - GAP + 2 * EDGE - line
 
 
-def _shrink(widths: list[int], numbers: Sequence[int], least: int, excess: int) -> None:
-    """Take up to `excess` from the widest of these columns, none below the least."""
+def _shrink(widths: list[int], leasts: Mapping[int, int], excess: int) -> None:
+    """Take up to `excess` from the widest of these columns, none below its least."""
     for _ in range(excess):
-        widest = max(numbers, key=widths.__getitem__, default=0)
-        if widths[widest] <= least or widest not in numbers:
+        wide = [number for number, least in leasts.items() if widths[number] > least]
+        if not wide:
             return
-        widths[widest] -= 1
+        widths[max(wide, key=widths.__getitem__)] -= 1
 
 
 def _shown(cell: RenderableType | None) -> RenderableType | None:
@@ -173,6 +203,11 @@ class _Console(Console):
     def render(self, renderable: ConsoleRenderable | Any, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+
+def command_line(text: str) -> Text:
+    """A line that is to be pasted into a shell: it is not broken, however long it is."""
+    return Text(text, overflow="ignore")
 
 
 def write_tables(parts: Iterable[RenderableType], output: Path | None) -> None:
@@ -216,7 +251,8 @@ def note_tables(parts: Iterable[RenderableType]) -> None:
 
 def _show(parts: Iterable[RenderableType], console: Console) -> None:
     for part in parts:
-        console.print(Text(part) if isinstance(part, str) else part)
+        is_command = isinstance(part, Text) and part.overflow == "ignore"
+        console.print(Text(part) if isinstance(part, str) else part, soft_wrap=is_command)
 
 
 def shown_width() -> int:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -28,7 +29,7 @@ from hloom.cli.options import (
     top_option,
 )
 from hloom.cli.output import check_folder
-from hloom.cli.tables import add_rest, cut, new_table, write_report
+from hloom.cli.tables import add_rest, command_line, cut, new_table, write_report, write_tables
 from hloom.cli.target import MODEL, ForTarget, for_target
 from hloom.formats.hlo import STDIN, read_bytes
 from hloom.inspection.why_oom import (
@@ -40,6 +41,7 @@ from hloom.inspection.why_oom import (
     error_text_of,
     why_dump_oom,
     why_oom,
+    with_remedies,
 )
 from hloom.ir import Module
 from hloom.targets.compiler import CompilerOutOfMemory
@@ -120,9 +122,16 @@ def command(
     if target is not None:
         _report_for(source, target, budgets, top, json_output, output)
         return
-    report, module = _report(source, budgets.get(MAIN_MEMORY), quick, batch)
-    others = _other_memories(module, budgets)
-    shown = [*tables(report, top, is_tried=not quick), *(others.lines if others else ())]
+    report, program = _report(source, budgets.get(MAIN_MEMORY), quick, batch)
+    others = _other_memories(program, budgets)
+    shown = chain(tables(report, top), others.lines if others else ())
+    if program is not None and not quick and not report.fits:
+        if not json_output and output is None:  # what takes seconds comes first, what takes long behind it
+            write_tables(shown, None)
+            shown = iter([""])
+        with progress("trying remedies"):
+            report = with_remedies(report, program, peak=report.peak, batch=batch, file=source.file)
+    shown = chain(shown, remedy_lines(report, is_tried=not quick))
     write_report(lambda: OomRecord(report, others), shown, json_output, output)
 
 
@@ -155,7 +164,7 @@ def _report_for(
         limit = budgets.get(MAIN_MEMORY) or _memory_of(made)
         report = why_oom(made.module, memory=limit, quick=True, file=source.file)
         others = _other_memories(made.module, budgets)
-    shown = [*tables(report, top, is_tried=False), *(others.lines if others else ()), *made.lines()]
+    shown = chain(tables(report, top), remedy_lines(report, is_tried=False), others.lines if others else (), made.lines())
     write_report(lambda: OomRecord(report, others, made), shown, json_output, output)
 
 
@@ -179,14 +188,16 @@ def why_refused(error: CompilerOutOfMemory, program: Module) -> CompilerRefusal:
 def refusal_tables(refusal: CompilerRefusal, top: int = MOST_LINES) -> Iterator[RenderableType]:
     """Both reports of a program that the compiler refuses."""
     if refusal.why is not None:
-        yield from tables(refusal.why, top, is_tried=False)
+        yield from tables(refusal.why, top)
+        yield from remedy_lines(refusal.why, is_tried=False)
     if refusal.by_model is not None:
         yield f"\n{MODEL}, of the program before optimisation:"
-        yield from tables(refusal.by_model, top, is_tried=False)
+        yield from tables(refusal.by_model, top)
+        yield from remedy_lines(refusal.by_model, is_tried=False)
 
 
 def _report(source: ModuleSource, limit: int | None, quick: bool, batch: str | None) -> tuple[OomReport, Module | None]:
-    """The report of whatever FILE is, and the module if it is one."""
+    """The report of whatever FILE is, and the program whose remedies are not tried yet, if it is one."""
     if source.file != STDIN and os.path.isdir(source.file) and source.stage is None:
         with progress("trying" if not quick else "placing buffers"):
             return why_dump_oom(source.file, memory=limit, module=source.module, quick=quick, batch=batch), None
@@ -196,12 +207,12 @@ def _report(source: ModuleSource, limit: int | None, quick: bool, batch: str | N
         return why_oom(text, memory=limit), None
     program = read_program(source, data)
     note_whole_program(program)
-    with progress("trying" if not quick else "placing buffers"):
-        return why_oom(program, memory=limit, quick=quick, batch=batch, file=source.file), program
+    with progress("placing buffers"):
+        return why_oom(program, memory=limit, quick=True, batch=batch, file=source.file), program
 
 
-def tables(report: OomReport, top: int = MOST_LINES, *, is_tried: bool = True) -> Iterator[RenderableType]:
-    """The report as tables and lines."""
+def tables(report: OomReport, top: int = MOST_LINES) -> Iterator[RenderableType]:
+    """What is in memory, as tables and lines."""
     yield Text(_verdict(report), style="bold")
     if report.sums:
         yield _sums(report)
@@ -210,6 +221,10 @@ def tables(report: OomReport, top: int = MOST_LINES, *, is_tried: bool = True) -
         yield _groups("by scope (* stands for any number)", report.by_scope(), report, top)
         yield _groups("by source line", report.by_source(), report, top)
         yield _buffers(report.buffers, report, top)
+
+
+def remedy_lines(report: OomReport, *, is_tried: bool) -> Iterator[RenderableType]:
+    """What was tried, and what is to be said of the report."""
     for note in report.notes:
         yield f"note: {note}"
     if report.remedies:
@@ -290,7 +305,7 @@ def _remedies(report: OomReport) -> Iterator[RenderableType]:
     if report.helpful:
         yield table
     for number, remedy in enumerate(report.helpful, 1):
-        yield Text(f"{number}: {remedy.command}", no_wrap=True, overflow="ignore")
+        yield command_line(f"{number}: {remedy.command}")
     for remedy in report.useless:
         yield f"does not help: {remedy.what}: {_problem(remedy)}"
     is_enough = any(remedy.fits(report.memory) for remedy in report.helpful)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
+from itertools import chain
 
 from hloom.analysis import (
     GPU,
@@ -45,6 +47,7 @@ UNKNOWN_OF_TPU = (
     "before optimisation a TPU's memory is not known: its compiler decides which values stand in VMEM, "
     "how they are tiled and what is fused"
 )
+SIMPLIFICATIONS = ("inline", SIMPLIFY_BEFORE_DOTS)
 MOST_COMPILED = 200_000
 """Modules of more instructions get the list schedule unless asked for: to compile them takes minutes."""
 
@@ -68,18 +71,45 @@ def memory(module: ModuleLike, *, schedule: str | None = None, target: str | Non
         module.attachments[TARGET] = parse_target(target).name
     if schedule is not None and schedule not in SCHEDULES:
         raise ValueError(f"no schedule is called '{schedule}': they are {', '.join(SCHEDULES)}")
-    try:
-        is_for_gpu = memory_model(module) is GPU
-        chosen = schedule or ((FOR_GPU if is_for_gpu else COMPILED) if _is_compiled(module) else None)
-        if chosen == FOR_GPU:
-            return _compiled_report(module, chosen, partial(simulate_gpu_buffers, device=_gpu(module)))
-        if chosen == COMPILED:
-            report = _compiled_report(module, chosen, partial(simulate_buffers, keeps_barriers=False))
-            return replace(report, note=_unknown(module))
+    with _malformed_is_said(module):
+        chosen = schedule or (_compiled_schedule(module) if _is_compiled(module) else None)
+        if chosen in (COMPILED, FOR_GPU):
+            report = _compiled_report(module, chosen, _simulator(module, chosen))
+            return report if chosen == FOR_GPU else replace(report, note=_unknown(module))
         name = schedule or (OWN if module.is_scheduled else "list")
         live, *others = liveness_by_space(module, schedule).values()
         report = memory_report(module, name, live, lambda given: liveness(module, schedule, given), elsewhere=others)
         return report if module.is_scheduled else replace(report, note=_unknown(module))
+
+
+def peak_of(module: ModuleLike) -> int:
+    """The peak of `memory(module)`, in bytes: without what is in memory then, which takes most of the time."""
+    module = as_module(module)
+    with _malformed_is_said(module):
+        if not _is_compiled(module):
+            return next(iter(liveness_by_space(module, None).values())).peak
+        program = module.clone()
+        apply_in_place(program, SIMPLIFICATIONS)
+        return _simulator(module, _compiled_schedule(module))(program).peak
+
+
+def _compiled_schedule(module: Module) -> str:
+    """The compiler whose model is asked."""
+    return FOR_GPU if memory_model(module) is GPU else COMPILED
+
+
+def _simulator(module: Module, schedule: str) -> Callable[..., Liveness]:
+    """The model of a compiler, which takes a module and inputs given away."""
+    if schedule == FOR_GPU:
+        return partial(simulate_gpu_buffers, device=_gpu(module))
+    return partial(simulate_buffers, keeps_barriers=False)
+
+
+@contextmanager
+def _malformed_is_said(module: Module) -> Iterator[None]:
+    """Raise HloomError for a module that cannot be followed."""
+    try:
+        yield
     except MALFORMED as problem:
         verify(module)  # says what is wrong, and where
         raise HloomError(f"{module.name} cannot be followed: {problem}") from problem
@@ -107,14 +137,15 @@ def _gpu(module: Module) -> Device:
 def _compiled_report(module: Module, schedule: str, simulate: Callable[..., Liveness]) -> MemoryReport:
     program = module.clone()
     origins = _Origins(module, program)
-    apply_in_place(program, ["inline", SIMPLIFY_BEFORE_DOTS])
+    apply_in_place(program, SIMPLIFICATIONS)
 
     def compiled(given: Donations | None = None) -> tuple[Liveness, Callable[[Node], Node | None]]:
         model = program.clone()
         pairs = [pair for graph, copy in zip(program.graphs, model.graphs, strict=True)
                  for pair in zip(copy.nodes, graph.nodes, strict=True)]  # fmt: skip
         copies = dict(pairs)
-        return simulate(model, given=given), lambda node: origins.of(node, copies)
+        origin = cache(lambda node: origins.of(node, copies))  # asked again for each buffer that a step serves
+        return simulate(model, given=given), origin
 
     live, origin = compiled()
     return memory_report(module, schedule, live, lambda given: compiled(given)[0], origin)
@@ -128,13 +159,14 @@ class _Origins:
 
     def __init__(self, module: Module, copy: Module) -> None:
         self._kept: dict[Node, Node] = {}
-        self._by_likeness: dict[tuple[object, ...], list[Node]] = {}
-        self._by_origin: dict[tuple[object, ...], list[Node]] = {}
+        self._by_likeness: dict[tuple[object, ...], dict[str, list[Node]]] = {}
+        self._by_origin: dict[tuple[object, ...], dict[str, list[Node]]] = {}
         for graph, copied in zip(module.graphs, copy.graphs, strict=True):
             self._kept.update(zip(copied.nodes, graph.nodes, strict=True))
             for node in graph.nodes:
-                self._by_likeness.setdefault(_likeness(node), []).append(node)
-                self._by_origin.setdefault(_form_of_any_rank(node), []).append(node)
+                stem = _stem(node)
+                self._by_likeness.setdefault(_likeness(node), {}).setdefault(stem, []).append(node)
+                self._by_origin.setdefault(_form_of_any_rank(node), {}).setdefault(stem, []).append(node)
 
     def of(self, node: Node, copies: Mapping[Node, Node]) -> Node | None:
         """The user's instruction; None for a step of the compiler's own, and where several are equally like it."""
@@ -146,10 +178,10 @@ class _Origins:
             return None
         if made in self._kept:
             return self._kept[made]
-        candidates = self._by_likeness.get(_likeness(made), [])
+        candidates = self._by_likeness.get(_likeness(made), {})
         if not candidates and made.raw_metadata is not None:  # simplified to fewer dimensions
-            candidates = self._by_origin.get(_form_of_any_rank(made), [])
-        named = [other for other in candidates if _stem(other) == _stem(made)] or candidates
+            candidates = self._by_origin.get(_form_of_any_rank(made), {})
+        named = candidates.get(_stem(made)) or list(chain.from_iterable(candidates.values()))
         return named[0] if len(named) == 1 or (named and made.raw_metadata is not None) else None
 
 

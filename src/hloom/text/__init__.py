@@ -26,6 +26,7 @@ from hloom.text.processes import ending as ending
 from hloom.text.processes import wait_readable as wait_readable
 from hloom.text.progress import listening as listening
 from hloom.text.progress import report as report
+from hloom.text.progress import say as say
 from hloom.text.progress import tracked as tracked
 from hloom.text.quantities import byte_text as byte_text
 from hloom.text.quantities import count_text as count_text

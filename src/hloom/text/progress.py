@@ -1,7 +1,7 @@
 """Progress of long work, reported to a listener.
 
-Work of known length uses `tracked` or calls `report`; a program listens with `listening`. Work inside a tracked loop is
-part of it and reports nothing itself.
+Work of known length uses `tracked` or calls `report`, a search calls `say`; a program listens with `listening`. Work
+inside a tracked loop is part of it and reports nothing itself.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ Item = TypeVar("Item")
 
 @dataclass(slots=True)
 class _Listener:
-    """The callback, and whether some work is already reporting, in which case nested work stays silent."""
+    """The callbacks, and whether some work is already reporting, in which case nested work stays silent."""
 
     told: Callable[[int, int], None]
+    said: Callable[[str], None]
     is_busy: bool = False
 
 
@@ -27,9 +28,9 @@ _LISTENER: ContextVar[_Listener | None] = ContextVar("listener", default=None)
 
 
 @contextmanager
-def listening(told: Callable[[int, int], None]) -> Iterator[None]:
-    """Call `told` with the work done and the total while the block runs, in the same thread."""
-    token = _LISTENER.set(_Listener(told))
+def listening(told: Callable[[int, int], None], said: Callable[[str], None] = lambda text: None) -> Iterator[None]:
+    """Call `told` with the work done and the total, and `said` with what is known so far, while the block runs."""
+    token = _LISTENER.set(_Listener(told, said))
     try:
         yield
     finally:
@@ -41,6 +42,13 @@ def report(done: int, total: int) -> None:
     listener = _LISTENER.get()
     if listener is not None and not listener.is_busy:
         listener.told(done, total)
+
+
+def say(answer: str) -> None:
+    """Tell what is known so far, in a few words; does nothing if nobody listens."""
+    listener = _LISTENER.get()
+    if listener is not None:
+        listener.said(answer)
 
 
 def tracked(items: Sequence[Item], size: Callable[[Item], int] = lambda item: 1) -> Iterator[Item]:

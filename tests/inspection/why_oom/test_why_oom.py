@@ -19,7 +19,8 @@ from hloom.inspection.why_oom import OomReport, module_report, remedies, why_oom
 from hloom.inspection.why_oom.half_precision import in_half_precision
 from hloom.inspection.why_oom.held_buffers import repeated_scope
 from hloom.ir import Module
-from hloom.text import HloomError
+from hloom.sharding import Mesh
+from hloom.text import HloomError, listening
 
 LAYERS, ROWS, WIDTH = 3, 1024, 32
 
@@ -45,6 +46,11 @@ def module() -> Module:
 @pytest.fixture(scope="module")
 def report(module: Module) -> OomReport:
     return why_oom(module, memory=hloom.memory(module).peak // 2, file="step.hlo")
+
+
+@pytest.fixture(scope="module")
+def all_tried(module: Module) -> OomReport:
+    return why_oom(module, file="step.hlo")
 
 
 def test_an_empty_module_and_what_is_no_module_are_refused():
@@ -82,22 +88,45 @@ def test_groups_are_of_repeated_layers_and_of_reasons(report: OomReport):
     assert sum(group.bytes for group in report.by_source()) == sum(buffer.bytes for buffer in report.buffers)
 
 
-def test_everything_is_tried_and_says_its_price(report: OomReport, module: Module):
-    tried = {remedy.what: remedy for remedy in report.remedies}
-    assert {remedy.name for remedy in report.remedies} == {"donate", "remat", "microbatch", "shard", "half"}
+def test_everything_is_tried_and_says_its_price(all_tried: OomReport, module: Module):
+    tried = {remedy.what: remedy for remedy in all_tried.remedies}
+    assert {remedy.name for remedy in all_tried.remedies} == {"donate", "remat", "microbatch", "shard", "half"}
     sliced = tried["cut the batch into 4 slices"]
     same = hloom.microbatch(module, 4, batch={"inputs.1": 0})
     assert sliced.peak == hloom.memory(same).peak
     assert sliced.command == "hloom opt step.hlo -p 'microbatch(n=4, batch=inputs.1:0)'"
     assert 1 <= sliced.flops_factor < 1.05
-    shards = {remedy.devices: remedy for remedy in report.remedies if remedy.name == "shard"}
+    shards = {remedy.devices: remedy for remedy in all_tried.remedies if remedy.name == "shard"}
     assert shards[8].comm_bytes > 0 and shards[8].saved > shards[4].saved > shards[2].saved > 0
     assert all(0.999 < remedy.flops_factor < 1.05 for remedy in shards.values()), "elementwise work counts on both sides"
     donated = tried["results take the memory of parameters"]
     assert donated.command == "hloom opt step.hlo -p donate"
     changed, _ = hloom.opt(module, "donate")
     assert donated.peak == hloom.memory(changed).peak < donated.original_peak
-    assert report.helpful[0].fits(report.memory), "what is enough comes first"
+
+
+def test_more_devices_and_slices_are_tried_until_it_fits(
+    module: Module, all_tried: OomReport, monkeypatch: pytest.MonkeyPatch
+):
+    planned: list[int] = []
+    search = remedies.search_plans
+
+    def counted(module: Module, mesh: Mesh) -> Any:
+        planned.append(mesh.device_count)
+        return search(module, mesh)
+
+    monkeypatch.setattr(remedies, "search_plans", counted)
+    peaks = {remedy.devices: remedy.peak or 0 for remedy in all_tried.remedies if remedy.name == "shard"}
+    assert peaks[4] > all_tried.peak // 4
+    for limit, counts in ((peaks[2], [2]), (peaks[2] - 1, [2, 4]), (peaks[4], [4]), (peaks[8] // 8, [8])):
+        planned.clear()
+        report = why_oom(module, memory=limit)
+        assert planned == counts, "none that even an equal share of the peak rules out"
+        assert [one.what for one in report.remedies if one.name == "remat"] == [f"compute again, within {limit:,} B"]
+    said: list[str] = []
+    with listening(lambda done, total: None, said.append):
+        assert why_oom(module, memory=peaks[2]).helpful[0].fits(peaks[2]), "what is enough comes first"
+    assert any(text.startswith("split over 2 devices: ") for text in said), "before all is tried"
 
 
 def test_what_does_not_help_says_why(report: OomReport):
@@ -195,12 +224,12 @@ def test_what_is_not_tried_on_a_large_program_is_said(monkeypatch: pytest.Monkey
     monkeypatch.setattr(module_report, "MOST_TRIED", 1)
     monkeypatch.setattr(remedies, "MOST_TRIED", 1)
     small = hloom.parse("ENTRY e { x = f32[8,1024] parameter(0) ROOT y = f32[8,1024] tanh(x) }")
-    report = why_oom(small, memory="6KiB")
+    report = why_oom(small, memory="50KiB")
     (note,) = (note for note in report.notes if note.startswith("not tried"))
     assert "over 2 and 4 devices" in note and "batch is not looked for" in note
     assert {remedy.devices for remedy in report.remedies if remedy.name == "shard"} == {8}
     assert len([remedy for remedy in report.remedies if remedy.name == "remat"]) == 1
     assert "say it" in next(remedy for remedy in report.remedies if remedy.name == "microbatch").problem
-    given = why_oom(small, memory="6KiB", batch="x:0")
+    given = why_oom(small, memory="50KiB", batch="x:0")
     assert not any("batch" in note for note in given.notes)
     assert len([remedy for remedy in given.remedies if remedy.name == "microbatch"]) == 3

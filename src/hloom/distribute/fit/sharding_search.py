@@ -17,7 +17,7 @@ from hloom.distribute.fit.programs import SHARES, ProgramVariants, Variant
 from hloom.distribute.fit.sharded_program import ShardedProgram
 from hloom.distribute.planner import CandidatePlan, Plan, PlanSpace, Rates, experts
 from hloom.sharding import Mesh
-from hloom.text import HloomError
+from hloom.text import HloomError, say, time_text
 
 MOST_MESHES = 4
 """The maximum number of two-axis meshes to try."""
@@ -247,6 +247,8 @@ class ShardingSearch:
     def _add(self, variant: Variant, candidate: CandidatePlan, baseline: str) -> _Sharded:
         made = _Sharded(variant, candidate, ShardedProgram.of(candidate, self.device), baseline)
         self._plans.append(made)
+        fastest = min(self._plans, key=lambda plan: plan.seconds)
+        say(f"{len(self._plans)} plans, the fastest on {fastest.mesh}: {time_text(fastest.seconds)}")
         return made
 
     def _fits(self, made: _Sharded) -> bool:

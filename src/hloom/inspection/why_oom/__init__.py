@@ -12,5 +12,6 @@ from hloom.inspection.why_oom.error_text import is_error_text as is_error_text
 from hloom.inspection.why_oom.error_text import read_error_text as read_error_text
 from hloom.inspection.why_oom.held_buffers import BufferGroup as BufferGroup
 from hloom.inspection.why_oom.held_buffers import HeldBuffer as HeldBuffer
+from hloom.inspection.why_oom.module_report import with_remedies as with_remedies
 from hloom.inspection.why_oom.remedies import Remedy as Remedy
 from hloom.inspection.why_oom.report import OomReport as OomReport

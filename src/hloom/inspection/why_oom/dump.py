@@ -21,7 +21,7 @@ from hloom.formats.hlo import DumpedModule, dump_modules, load
 from hloom.inspection.why_oom.module_report import module_report
 from hloom.inspection.why_oom.report import OomReport
 from hloom.ir import Module
-from hloom.targets.memory import memory as memory_of
+from hloom.targets.memory import peak_of
 from hloom.text import HloomError, parse_capacity, read_limited
 
 BEFORE, AFTER = "before_optimizations", "after_optimizations"
@@ -160,7 +160,7 @@ def _largest(candidates: Sequence[_Candidate]) -> tuple[_Candidate, list[str]]:
     for candidate in [] if known else others[:MOST_SIMULATED]:
         module = _loaded(candidate.after) or _loaded(candidate.before)
         if module is not None:
-            peaks[candidate.label] = memory_of(module).peak
+            peaks[candidate.label] = peak_of(module)
     if not peaks:
         raise HloomError("no module of the directory can be followed")
     chosen = max((candidate for candidate in candidates if candidate.label in peaks), key=lambda c: peaks[c.label])

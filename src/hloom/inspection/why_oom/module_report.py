@@ -13,6 +13,7 @@ from hloom.inspection.why_oom.remedies import DEVICES, MOST_TRIED, try_remedies
 from hloom.inspection.why_oom.report import OomReport, ordered
 from hloom.ir import Module
 from hloom.targets.memory import memory as memory_of
+from hloom.targets.memory import peak_of
 from hloom.text import HloomError
 
 NO_PROGRAM = "the text holds no program, so nothing was tried: give the module, or the directory that XLA dumped into"
@@ -42,11 +43,27 @@ def module_report(
     if quick or report.fits:
         return report
     program = tried or module
+    return with_remedies(report, program, peak=taken.peak if program is module else None, batch=batch, file=file)
+
+
+def with_remedies(
+    report: OomReport,
+    program: Module,
+    *,
+    peak: int | None = None,
+    batch: Batch | str | None = None,
+    file: str = "FILE",
+) -> OomReport:
+    """The report with what helps, tried on a program: the one that the report is of, or the same before optimisation.
+
+    `peak` is the program's, where it is known.
+    """
     if program.is_scheduled:
-        saved = f"; donating these inputs would save {taken.donatable_bytes:,} bytes" if taken.donatable_bytes else ""
+        donatable = memory_of(program).donatable_bytes
+        saved = f"; donating these inputs would save {donatable:,} bytes" if donatable else ""
         return replace(report, notes=(*report.notes, SCHEDULED + saved))
-    peak = taken.peak if program is module else memory_of(program).peak
-    remedies = ordered(list(try_remedies(program, peak, limit, file, batch)), limit)
+    before = peak_of(program) if peak is None else peak
+    remedies = ordered(list(try_remedies(program, before, report.memory, file, batch)), report.memory)
     notes = report.notes
     if program.node_count > MOST_TRIED:
         notes = (*notes, f"not tried, as there are more than {MOST_TRIED:,} instructions: {_untried(batch)}")

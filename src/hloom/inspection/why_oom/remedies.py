@@ -10,7 +10,7 @@ half          f32 computed in bf16
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -23,11 +23,11 @@ from hloom.distribute.remat import rematerialize
 from hloom.inspection.why_oom.half_precision import in_half_precision
 from hloom.ir import Module
 from hloom.sharding import Mesh
-from hloom.targets.memory import memory
-from hloom.text import Bytes, HloomError
+from hloom.targets.memory import peak_of
+from hloom.text import Bytes, HloomError, byte_text, say
 
 SHARES = (0.75, 0.5, 0.3)
-"""The shares of the peak that recomputation is tried for."""
+"""The shares of the peak that recomputation is tried for where no one says how much memory there is."""
 SLICES = (2, 4, 8)
 DEVICES = (2, 4, 8)
 FEWEST = 2
@@ -99,9 +99,12 @@ def try_remedies(
         command = f"hloom opt {file} -p 'remat(budget={budget})'"
         yield _tried("remat", f"compute again, within {budget:,} B", command, peak, partial(trials.remat, budget))
     yield from _microbatches(trials, peak, file, flops)
-    for count in DEVICES if module.node_count <= MOST_TRIED else DEVICES[-1:]:
+
+    def sharded(count: int) -> Remedy:
         command = f"hloom plan {file} --mesh x={count}"
-        yield _tried("shard", f"split over {count} devices", command, peak, partial(trials.shard, count, flops), count)
+        return _tried("shard", f"split over {count} devices", command, peak, partial(trials.shard, count, flops), count)
+
+    yield from _until_it_fits(sharded, DEVICES if module.node_count <= MOST_TRIED else DEVICES[-1:], peak, limit)
     command = "in the source: x.astype(jnp.bfloat16), or the model's dtype=bfloat16"
     yield _tried("half", "compute f32 in bf16, weights as they are", command, peak, trials.half)
 
@@ -116,10 +119,27 @@ def _microbatches(trials: _Trials, peak: int, file: str, flops: int) -> Iterator
         yield Remedy("microbatch", what.format(FEWEST), command, None, peak, problem=problem.message)
         return
     named = " ".join(f"{name}:{dim}" for name, dim in chosen.items())
-    for count in SLICES:
+
+    def sliced(count: int) -> Remedy:
         command = f"hloom opt {file} -p 'microbatch(n={count}, batch={named})'"
         trial = partial(trials.microbatch, count, chosen, flops)
-        yield _tried("microbatch", what.format(count), command, peak, trial)
+        return _tried("microbatch", what.format(count), command, peak, trial)
+
+    yield from _until_it_fits(sliced, SLICES, peak, trials.limit)
+
+
+def _until_it_fits(
+    tried: Callable[[int], Remedy], counts: Sequence[int], peak: int, limit: int | None
+) -> Iterator[Remedy]:
+    """Trials with more and more devices or slices, to the first that fits; each takes seconds.
+
+    Those in which even an equal share of the peak is too much are left out, but for the last.
+    """
+    for count in counts if limit is None else [n for n in counts if peak <= n * limit] or counts[-1:]:
+        remedy = tried(count)
+        yield remedy
+        if limit is not None and remedy.fits(limit):
+            return
 
 
 def _tried(name: str, what: str, command: str, peak: int, trial: Callable[[], _Trial], devices: int = 1) -> Remedy:
@@ -128,6 +148,7 @@ def _tried(name: str, what: str, command: str, peak: int, trial: Callable[[], _T
         made = trial()
     except HloomError as problem:
         return Remedy(name, what, command, None, peak, devices=devices, problem=problem.message)
+    say(f"{what}: {byte_text(made.peak)} at the peak")
     if not made.is_planned:
         what, command = f"{what} by {FSDP}", f"{command} --planner expert --memory {made.peak}"
     return Remedy(name, what, command, made.peak, peak, made.flops_factor, made.comm_bytes, devices)
@@ -140,20 +161,18 @@ class _Trials:
         self.module, self.limit, self.peak, self.batch = module, limit, peak, batch
 
     def budgets(self) -> list[int]:
-        """What recomputation is to come down to: what there is, and shares of the peak that are less."""
+        """What recomputation is to come down to: what there is, or shares of the peak where that is not known."""
+        if self.limit is not None and self.limit < self.peak:
+            return [self.limit]
         shares = [int(share * self.peak) for share in SHARES]
-        if self.module.node_count > MOST_TRIED:
-            return [self.limit if self.limit is not None and self.limit < self.peak else shares[0]]
-        if self.limit is None or self.limit >= self.peak:
-            return shares
-        return [self.limit, *[budget for budget in shares if budget < 0.9 * self.limit][:1]]
+        return shares[:1] if self.module.node_count > MOST_TRIED else shares
 
     def donate(self) -> _Trial:
         """Results that take the memory of what they update."""
         donated, size = donate_state(self.module)
         if not size:
             raise HloomError("no result updates a parameter that is not given away already")
-        return _Trial(memory(donated).peak)
+        return _Trial(peak_of(donated))
 
     def remat(self, budget: int) -> _Trial:
         """Values computed again."""
@@ -175,7 +194,7 @@ class _Trials:
     def microbatch(self, count: int, chosen: dict[str, int], flops: int) -> _Trial:
         """A loop over slices of the batch."""
         sliced = cut_batch(self.module, count, batch=chosen)
-        return _Trial(memory(sliced).peak, cost(sliced).total.flops / flops)
+        return _Trial(peak_of(sliced), cost(sliced).total.flops / flops)
 
     def shard(self, count: int, flops: int) -> _Trial:
         """The planner's plan for this many devices, or fully sharded weights if that hardly saves memory."""
@@ -198,4 +217,4 @@ class _Trials:
     def half(self) -> _Trial:
         """Half precision inside."""
         made = in_half_precision(self.module)
-        return _Trial(memory(made).peak, cost(made).total.flops / max(cost(self.module).total.flops, 1))
+        return _Trial(peak_of(made), cost(made).total.flops / max(cost(self.module).total.flops, 1))
