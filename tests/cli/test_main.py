@@ -68,7 +68,11 @@ def test_every_subcommand_has_help_with_examples(call: Call, name: str):
 def test_every_subcommand_has_the_options_that_mean_something_to_it(option: str):
     context = click.Context(main)
     commands = {name: main.get_command(context, name) for name in COMMANDS}
-    without = {name for name, command in commands.items() if not any(option in one.opts for one in command.params)}
+    without = {
+        name
+        for name, command in commands.items()
+        if not any(option in one.opts for one in (command.params if command else ()))
+    }
     assert without == {name for name, missing in GAPS if missing == option}
 
 
@@ -89,6 +93,16 @@ def test_what_is_mistyped_gets_a_suggestion(
     monkeypatch.chdir(step.parent)
     result = call(typed)
     assert (result.exit_code, result.stderr.splitlines()[-1]) == (2, f"Error: {message}")
+
+
+@pytest.mark.parametrize(
+    ("typed", "example"),
+    [("plan x", "hloom plan step.hlo --mesh data=8 -o plan.json"), ("inspect", "hloom inspect step.hlo")],
+)
+def test_what_is_missing_is_shown_by_an_example(call: Call, typed: str, example: str):
+    result = call(*typed.split())
+    assert result.exit_code == 2
+    assert f". For example: {example}" in result.stderr
 
 
 def test_an_option_that_is_mistyped_gets_a_suggestion(call: Call, step: Path):

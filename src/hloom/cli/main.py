@@ -129,6 +129,8 @@ class Commands(click.Group):
             _fail(ctx, error)
         except click.ClickException as error:  # it shows what was typed, perhaps by a shell that completes file names
             error.message = readable(error.message)  # pyright: ignore[reportAttributeAccessIssue]
+            if isinstance(error, click.MissingParameter) and error.ctx is not None:
+                error.message = f"For example: {_example(error.ctx.command)}"
             raise
         except KeyboardInterrupt:
             write_note(MESSAGE)
@@ -145,6 +147,11 @@ def _meant(name: str) -> str:
         has_word = re.compile(rf"\b{re.escape(word[:WORD])}", re.IGNORECASE)
         near = [command for command, line in COMMANDS.items() if has_word.search(f"{command} {line}")]
     return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+def _example(command: click.Command) -> str:
+    """The first example in a command's help."""
+    return (command.help or "").partition("Examples:\n")[2].strip().partition("\n")[0]
 
 
 @contextmanager
@@ -173,7 +180,7 @@ def main() -> None:
       hloom inspect step.hlo
       hloom why-oom step.hlo --memory 16GiB
       hloom opt step.hlo -p simplify,cse --verify -o small.hlo
-      hloom diff step.hlo small.hlo
+      hloom diff old.hlo new.hlo
       hloom plan step.hlo --mesh data=2,model=4
     """
 
