@@ -164,7 +164,8 @@ def _report_for(
         limit = budgets.get(MAIN_MEMORY) or _memory_of(made)
         report = why_oom(made.module, memory=limit, quick=True, file=source.file)
         others = _other_memories(made.module, budgets)
-    shown = chain(tables(report, top), remedy_lines(report, is_tried=False), others.lines if others else (), made.lines())
+    further = others.lines if others else ()
+    shown = chain(tables(report, top), remedy_lines(report, is_tried=False), further, made.lines())
     write_report(lambda: OomRecord(report, others, made), shown, json_output, output)
 
 
