@@ -130,7 +130,8 @@ class Commands(click.Group):
         except click.ClickException as error:  # it shows what was typed, perhaps by a shell that completes file names
             error.message = readable(error.message)  # pyright: ignore[reportAttributeAccessIssue]
             if isinstance(error, click.MissingParameter) and error.ctx is not None:
-                error.message = f"For example: {_example(error.ctx.command)}"
+                example = f"For example: {_example(error.ctx.command)}"
+                error.message = example  # pyright: ignore[reportAttributeAccessIssue]
             raise
         except KeyboardInterrupt:
             write_note(MESSAGE)
