@@ -94,8 +94,8 @@ def rows_of(command: str, size: str, folder: Path) -> dict[str, str]:
     path.write_text(ROWS.replace("SIZE", size))
     path.with_name("other.hlo").write_text(path.read_text().replace("tanh", "cosine").replace("negate", "abs"))
     words = [{"FILE": str(path), "OTHER": str(path.with_name("other.hlo"))}.get(word, word) for word in command.split()]
-    lines = (line.split(maxsplit=1) for line in CliRunner().invoke(main, words).output.splitlines())
-    return {words[0]: words[1] for words in lines if len(words) == 2}
+    lines = [line.split(maxsplit=1) for line in CliRunner().invoke(main, words).output.splitlines()]
+    return {words[0]: words[1] for words in reversed(lines) if len(words) == 2}  # the first row of a name counts
 
 
 @pytest.mark.parametrize(("size", "says"), [("?", "at least"), ("<=100", "at most")])

@@ -17,8 +17,8 @@ from hloom.cli.options import (
     STDOUT,
     ModuleSource,
     batch_option,
+    check_machine,
     check_standard_output,
-    check_usage,
     count_option,
     defaults_of,
     device_option,
@@ -105,9 +105,7 @@ def command(
     check_standard_output(output, json_output)
     if output is not None and output != STDOUT:
         check_new_folder(output)
-    check_usage(
-        (devices is None and target is None, "Missing option '--devices', or --for with a target such as v5e:2x2.")
-    )
+    check_machine("--devices", devices, target)
     program = read_program(source)
     made = before_search(program, target, devices, device)
     with progress("searching"):

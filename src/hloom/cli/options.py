@@ -301,6 +301,13 @@ def check_usage(*rules: tuple[object, str]) -> None:
             raise click.UsageError(message)
 
 
+def check_machine(option: str, value: object, target: str | None) -> None:
+    """Raise MissingParameter unless the devices are given, by an option or by --for."""
+    if value is None and target is None:
+        hint = f"'{option}', or '--for' with a target such as v5e:2x2"
+        raise click.MissingParameter(ctx=click.get_current_context(), param_type="option", param_hint=hint)
+
+
 def check_standard_output(output: Path | None, json_output: bool) -> None:
     """Raise UsageError where -o and --json both ask for the standard output."""
     if output == STDOUT and json_output:

@@ -15,6 +15,7 @@ from hloom.cli.input import progress, read_program
 from hloom.cli.options import (
     STDOUT,
     ModuleSource,
+    check_machine,
     check_standard_output,
     check_usage,
     count_option,
@@ -149,8 +150,8 @@ def command(
         "pins": _parse_pins(pins),
         "forbidden": list(map(_parse_forbidden, forbidden)),
     }
+    check_machine("--mesh", mesh, target)
     check_usage(
-        (mesh is None and target is None, "Missing option '--mesh', or --for with a target such as v5e:2x2."),
         (verify and target is not None, "--verify compares with XLA's partitioner, and --for with a target's compiler"),
     )
     program = read_program(source)
