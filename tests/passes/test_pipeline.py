@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 import hloom
+from hloom import passes
 from hloom.ir import Module, TensorType, dtype
 from hloom.ops import OPS
 from hloom.passes import PASSES, Pass, Watch, apply_in_place, fixpoint, resolve, rules_pass, sequence
-from hloom.passes.pipeline import leaf_passes
+from hloom.passes.pipeline import _FILES, leaf_passes
 from hloom.rewrite import Report, Rule, registry
 from hloom.text import HloomError
 
@@ -33,6 +37,13 @@ TO_SINE, TO_COSINE = renaming("negate", "sine"), renaming("sine", "cosine")
 
 def opcodes(module: Module) -> list[str]:
     return [node.opcode for node in module.entry.nodes][1:]
+
+
+def test_each_file_registers_the_passes_that_are_listed_for_it():
+    assert {name: PASSES[name].name for name in _FILES} == {name: name for name in _FILES}
+    for path in Path(passes.__file__).parent.glob("*.py"):
+        for name in re.findall(r"^(?:_offer_fixpoint|register_pass)\(\s*\"([\w-]+)\"", path.read_text(), re.MULTILINE):
+            assert _FILES[name] == path.stem
 
 
 def test_a_list_of_rules_alone_is_one_pass():

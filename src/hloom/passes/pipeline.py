@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial, wraps
+from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Concatenate, ParamSpec
@@ -97,7 +98,64 @@ text.
 A text names passes as on the command line: `simplify,cse`, `fixpoint(fold,cse)`, `microbatch(n=4)`, `my_rules.json`.
 """
 
-PASSES: dict[str, Pass] = {}
+_NAMES = {
+    "hoist": ("hoist", "sink"),
+    "all_reduce_sinker": ("sink-all-reduces",),
+    "inline": ("inline", "inline-fusions"),
+    "dce": ("dce",),
+    "collective_simplifier": (
+        *("simplify-all-reduces", "fold-all-reduces", "reassociate-all-reduces", "create-reduce-scatters"),
+        *("reorder-all-gathers", "simplify-collectives"),
+    ),
+    "conditional_mover": ("move-into-branches", "move-out-of-branches", "move-across-branches"),
+    "constant_propagation": ("propagate-constants",),
+    "convert_mover": ("move-converts",),
+    "cse": ("cse",),
+    "dead_updates": ("eliminate-dead-updates",),
+    "dot_merger": ("merge-dots",),
+    "loop_concatenation": ("carry-concatenations",),
+    "loop_simplifier": ("simplify-loops",),
+    "outline": ("outline",),
+    "reduce_merger": ("merge-reduces",),
+    "reshape_mover": ("sink-reshapes",),
+    "simplify": (
+        *("simplify", "simplify-xla", "fast-math", "fold", "convolution-to-dot", "dot-strength-reduction"),
+        *("conditional-to-select", "fold-transposes", "drop-roundings", "canonical-dots", "canonical-gathers"),
+        *("canonical-broadcasts", "hoist-slices"),
+    ),
+    "slice_sinker": ("sink-slices",),
+    "tuple_simplifier": ("simplify-tuples",),
+    "unroll": ("unroll",),
+}
+"""The passes that each file of this package registers: it is imported when one of them is first asked for."""
+_FILES = {name: file for file, names in _NAMES.items() for name in names}
+
+
+class _Passes(MutableMapping[str, Pass]):
+    """Registered passes by name, and those that their files will register once they are imported."""
+
+    def __init__(self) -> None:
+        self._registered: dict[str, Pass] = {}
+
+    def __getitem__(self, name: str) -> Pass:
+        if name not in self._registered and name in _FILES:
+            import_module(f"hloom.passes.{_FILES[name]}")
+        return self._registered[name]
+
+    def __setitem__(self, name: str, given: Pass) -> None:
+        self._registered[name] = given
+
+    def __delitem__(self, name: str) -> None:
+        del self._registered[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_FILES | self._registered)
+
+    def __len__(self) -> int:
+        return len(_FILES | self._registered)
+
+
+PASSES: MutableMapping[str, Pass] = _Passes()
 """The passes that can be used by name."""
 
 
@@ -425,8 +483,7 @@ class PipelineReader:
 
 @dataclass(frozen=True, slots=True)
 class FurtherPasses:
-    """Passes of packages above: `load` makes them register their passes, `rows` are the ops that rule files may name.
-    """
+    """Passes of packages above: `load` makes them register their passes, `rows` are the ops that rule files may name."""
 
     load: Callable[[], None]
     rows: Callable[[], Mapping[str, Op]]
