@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hloom.cli.options import STDOUT
+from hloom.cli.streams import STDOUT
 from hloom.cli.tables import add_rest, command_line, cut, new_table, note_tables, write_report_beside, write_tables
 
 

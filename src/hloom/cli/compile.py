@@ -15,7 +15,6 @@ from rich.table import Table
 from hloom.cli.exit_status import NO
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import (
-    STDOUT,
     ModuleSource,
     check_standard_output,
     check_usage,
@@ -26,6 +25,7 @@ from hloom.cli.options import (
     path_option,
 )
 from hloom.cli.output import record_text, write_note, write_record, write_text
+from hloom.cli.streams import STDOUT
 from hloom.cli.tables import new_table, note_tables, write_tables
 from hloom.cli.why_oom import refusal_tables, why_refused
 from hloom.formats.hlo import check_new_folder, write_folder

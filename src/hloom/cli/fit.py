@@ -14,7 +14,6 @@ from hloom.analysis import DEFAULT_DEVICE, size_note
 from hloom.cli.exit_status import NO
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import (
-    STDOUT,
     ModuleSource,
     batch_option,
     check_machine,
@@ -30,6 +29,7 @@ from hloom.cli.options import (
 )
 from hloom.cli.output import write_json, write_note
 from hloom.cli.quantities import MOST_DIGITS
+from hloom.cli.streams import STDOUT
 from hloom.cli.tables import add_rest, new_table, write_report_beside
 from hloom.cli.target import before_search
 from hloom.distribute.fit import CAUSES, Combination, FitResult, fit

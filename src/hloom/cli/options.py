@@ -14,6 +14,7 @@ import click
 from hloom.analysis import DEFAULT_DEVICE
 from hloom.cli.completion import complete_device, complete_file
 from hloom.cli.quantities import MOST_DIGITS, ByteSize, FiniteNumber, SpaceBudgets
+from hloom.cli.streams import STDOUT
 from hloom.formats.hlo import AFTER, BEFORE
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -52,10 +53,6 @@ def optimised_file_argument(function: Function) -> Function:
 def optional_file_argument(function: Function) -> Function:
     """The same where FILE may be left out; `source` is None then."""
     return _from_file(function, required=False)
-
-
-STDOUT = Path("-")
-"""What -o names the standard output by."""
 
 
 def output_option(what: str, *, keeps_stdout: bool = False) -> Callable[[Function], Function]:

@@ -17,8 +17,7 @@ from typing import Any
 
 import click
 
-from hloom.cli.options import STDOUT
-from hloom.cli.streams import writing_stdout
+from hloom.cli.streams import STDOUT, writing_stdout
 from hloom.formats.hlo import write_whole
 from hloom.text import SCHEMA_VERSION, HloomError, plain, readable, visible, visible_json
 

@@ -16,7 +16,6 @@ from hloom.analysis import device as device_of
 from hloom.cli.evaluate import drawn
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import (
-    STDOUT,
     ModuleSource,
     check_usage,
     decorated,
@@ -31,6 +30,7 @@ from hloom.cli.options import (
 )
 from hloom.cli.output import check_folder, write_note, write_text
 from hloom.cli.run import arrays_in_order
+from hloom.cli.streams import STDOUT
 from hloom.cli.target import ForTarget, for_target
 from hloom.evaluator import MOST_BYTES
 from hloom.inspection.page import page_text

@@ -16,7 +16,6 @@ from rich.text import Text
 from hloom.analysis import device as device_of
 from hloom.cli.input import note_sizes, progress, read_program
 from hloom.cli.options import (
-    STDOUT,
     ModuleSource,
     batch_option,
     check_standard_output,
@@ -30,6 +29,7 @@ from hloom.cli.options import (
     trips_option,
 )
 from hloom.cli.output import check_folder, write_json
+from hloom.cli.streams import STDOUT
 from hloom.cli.tables import cut, new_table, write_report_beside
 from hloom.distribute.pipeline import (
     Chain,

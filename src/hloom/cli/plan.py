@@ -13,7 +13,6 @@ from hloom.api.plan import PlanResult, check_plan_path, load_plan, plan
 from hloom.cli.exit_status import NO
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import (
-    STDOUT,
     ModuleSource,
     check_machine,
     check_standard_output,
@@ -32,6 +31,7 @@ from hloom.cli.options import (
 )
 from hloom.cli.output import check_folder, write_note, write_text
 from hloom.cli.plan_report import PlanRecord, tables
+from hloom.cli.streams import STDOUT
 from hloom.cli.tables import write_report_beside
 from hloom.cli.target import before_search
 from hloom.distribute.planner import ENTRY, Forbidden

@@ -18,7 +18,6 @@ from hloom.cli.equivalence import difference_lines
 from hloom.cli.exit_status import NO
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import (
-    STDOUT,
     ModuleSource,
     check_seed,
     check_standard_output,
@@ -32,6 +31,7 @@ from hloom.cli.options import (
     seed_option,
 )
 from hloom.cli.output import write_bytes
+from hloom.cli.streams import STDOUT
 from hloom.cli.tables import new_table, write_report_beside
 from hloom.evaluator import NotFinite, first_not_finite
 from hloom.formats.hlo import replacing

@@ -7,8 +7,12 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from hloom.text import unwritable
+
+STDOUT = Path("-")
+"""What -o names the standard output by."""
 
 
 def replace_closed_streams() -> None:

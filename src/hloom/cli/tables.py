@@ -21,9 +21,8 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from hloom.cli.options import STDOUT
 from hloom.cli.output import write_note, write_record, write_text
-from hloom.cli.streams import writing_stdout
+from hloom.cli.streams import STDOUT, writing_stdout
 from hloom.text import visible
 
 WIDTH = 120

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rich.console import RenderableType
 
-from hloom.cli.options import STDOUT
 from hloom.cli.output import check_folder, write_text
+from hloom.cli.streams import STDOUT
 from hloom.cli.tables import add_rest, new_table, write_report_beside
 from hloom.compress.quantization import Exclusion, Noise, ProductReport, check_suffix
 from hloom.formats.hlo import save, to_text
