@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from hloom.analysis import Table
+from hloom.analysis import DEFAULT_DEVICE, Table
 from hloom.cli.exit_status import NO
 from hloom.cli.input import note_sizes, progress, read_program
 from hloom.cli.options import ModuleSource, device_option, file_argument, json_option, output_option
@@ -54,7 +54,7 @@ class MatchList(Record):
 @click.option(
     "--lines", "only_lines", is_flag=True, help="Print only the HLO lines, without computation names and costs."
 )
-@device_option()
+@device_option(DEFAULT_DEVICE)
 @json_option("Write JSON: the fields of every match.")
 @output_option("Write to file OUT, atomically.")
 @click.pass_context

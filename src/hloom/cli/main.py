@@ -67,6 +67,9 @@ SECTIONS = {
 OBJECTS_PER_COLLECTION = 200_000
 """Objects made before Python searches them for cycles: imports make that many, and keep them (Python's own 700 cost a
 quarter of a short run)."""
+BLAS_SPIN = 20
+"""How long the idle threads of numpy's BLAS wait busily: 2**20 cycles, about 0.4 ms. Its default is 0.1 s, from when
+numpy is imported: 30 ms of a short run on two cores. Below 2**18, products one after the other get slower."""
 COMMANDS = {name: line for section in SECTIONS.values() for name, line in section.items()}
 
 
@@ -80,6 +83,7 @@ class Commands(click.Group):
     def main(self, args: Sequence[str] | None = None, *arguments: Any, **options: Any) -> Any:
         if args is not None:  # a call from Python, and not a process of its own
             return super().main(args, *arguments, **options)
+        os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", str(BLAS_SPIN))  # read when numpy is imported, not yet
         gc.set_threshold(OBJECTS_PER_COLLECTION)
         atexit.register(gc.freeze)  # Python would search all of the module for cycles once more before it ends
         replace_closed_streams()

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from hloom.analysis import DEFAULT_DEVICE
+from hloom import analysis
 from hloom.cli.completion import complete_device, complete_file
 from hloom.cli.quantities import MOST_DIGITS, ByteSize, FiniteNumber, SpaceBudgets
 from hloom.cli.streams import STDOUT
@@ -184,7 +184,7 @@ def unknown_trips_option() -> Callable[[Function], Function]:
 
 
 def device_option(
-    default: str | None = DEFAULT_DEVICE,
+    default: str | None,
     what: str = "Device to price the program for (`hloom roofline --list` shows them).",
 ) -> Callable[[Function], Function]:
     """Add --device: the command gets `device`, a name, or None."""
@@ -204,9 +204,8 @@ def target_option(
 
 def traced_device_option() -> Callable[[Function], Function]:
     """Add --device of a command with --profile, whose trace may name one: it gets `device`, or None."""
-    return device_option(
-        None, f"Device to estimate times for (default: {DEFAULT_DEVICE}, or the device of the --profile trace)."
-    )
+    default = f"{analysis.DEFAULT_DEVICE}, or the device of the --profile trace"
+    return device_option(None, f"Device to estimate times for (default: {default}).")
 
 
 def profile_option() -> Callable[[Function], Function]:

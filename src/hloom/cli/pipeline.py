@@ -13,6 +13,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from hloom.analysis import DEFAULT_DEVICE
 from hloom.analysis import device as device_of
 from hloom.cli.input import note_sizes, progress, read_program
 from hloom.cli.options import (
@@ -77,7 +78,7 @@ class PipelineRecord(Record):
 @click.command("pipeline")
 @file_argument
 @count_option("--devices", "count", required=True, help="Number of devices to split the step over.")
-@device_option(what="Device model that gives compute rates, memory and links.")
+@device_option(DEFAULT_DEVICE, "Device model that gives compute rates, memory and links.")
 @count_option("--stages", help="Use N stages.  [default: searched]")
 @count_option("--microbatches", metavar="M", help="Use M microbatches.  [default: searched]")
 @choice_option(

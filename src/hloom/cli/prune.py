@@ -10,6 +10,7 @@ import click
 import numpy as np
 from rich.console import RenderableType
 
+from hloom.analysis import DEFAULT_DEVICE
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import (
     ModuleSource,
@@ -116,7 +117,7 @@ from hloom.text import byte_text, count_text, time_text
 )
 @inputs_option("Read the inputs for --check from this file (default: random).")
 @seed_option("Seed for random weights and inputs.  [default: 0]")
-@device_option()
+@device_option(DEFAULT_DEVICE)
 @json_option("Write JSON: weights, dots and convolutions, outputs and estimated times.")
 @output_option("Write the pruned program to file OUT, atomically.", keeps_stdout=True)
 def command(

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from hloom.analysis import MAIN_MEMORY, SPACE_SHORT_NAMES
+from hloom import analysis
 from hloom.text import HloomError, parse_bytes, parse_capacity
 
 HBM = "hbm"
@@ -54,14 +54,15 @@ class SpaceBudgets(click.ParamType):
         if isinstance(value, dict):
             return value
         budgets: dict[str, int] = {}
+        known = analysis.SPACE_SHORT_NAMES
         for part in value.split(","):
             if not part.strip() and value.strip():
                 self.fail(f"'{value}' has an empty part: write hbm=16GiB,vmem=128MiB", param, ctx)
             name, equals, size = part.rpartition("=")
-            name = name.strip().lower() if equals else MAIN_MEMORY
-            name = MAIN_MEMORY if name == HBM else name
-            if name not in SPACE_SHORT_NAMES:
-                self.fail(f"no memory is called '{name}'; known are {', '.join((HBM, *SPACE_SHORT_NAMES))}", param, ctx)
+            name = name.strip().lower() if equals else analysis.MAIN_MEMORY
+            name = analysis.MAIN_MEMORY if name == HBM else name
+            if name not in known:
+                self.fail(f"no memory is called '{name}'; known are {', '.join((HBM, *known))}", param, ctx)
             if name in budgets:
                 self.fail(f"'{value}' gives two budgets for one memory", param, ctx)
             budgets[name] = ByteSize().convert(size, param, ctx)

@@ -11,6 +11,7 @@ from typing import Any
 import click
 from rich.console import RenderableType
 
+from hloom.analysis import DEFAULT_DEVICE
 from hloom.cli.input import progress, read_program
 from hloom.cli.options import (
     ModuleSource,
@@ -167,7 +168,7 @@ class QuantizeRecord(Record):
     type=(Path, Path),
     help="Quantise the checkpoint OLD into NEW (.npz or .safetensors).",
 )
-@device_option()
+@device_option(DEFAULT_DEVICE)
 @json_option("Write JSON: weights, dots and convolutions, outputs and estimated times.")
 @output_option("Write the quantised program to file OUT, atomically.", keeps_stdout=True)
 def command(

@@ -483,7 +483,7 @@ class PipelineReader:
 
 @dataclass(frozen=True, slots=True)
 class FurtherPasses:
-    """Passes of packages above: `load` makes them register their passes, `rows` are the ops that rule files may name."""
+    """Passes of packages above: `load` makes them register, `rows` are the ops that rule files may name."""
 
     load: Callable[[], None]
     rows: Callable[[], Mapping[str, Op]]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from hloom.analysis.cost_properties import Cost
 from hloom.analysis.rules.data_movement import gather, scatter
-from hloom.analysis.rules.elementwise import elementwise_rule
 from hloom.analysis.rules.fusion import fused_bytes, fused_gather_or_scatter
-from hloom.analysis.rules.table import COST_RULES, CalleeCosts, CostRule, Instruction, moves, nothing, rules
+from hloom.analysis.rules.table import CalleeCosts, CostRule, Instruction, moves, nothing, rules
 from hloom.analysis.sizes import shape_bytes
-from hloom.ir import Apply, Op
+from hloom.ir import Apply
 
 POINTERS = "XLA counts a tuple's pointers, or values that are only forwarded"
 
@@ -19,16 +18,6 @@ def _control_flow(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:
 
 CONTROL_FLOW = CostRule(_control_flow)
 """The rule of all opcodes that run computations in their place: the callees' costs, times their runs."""
-
-
-def cost_rule(op: Op) -> CostRule | None:
-    """The rule of an op: its own, or the one implied by its flow and traits; None for an unknown op."""
-    rule = COST_RULES.get(op.name)
-    if rule is not None:
-        return rule
-    if op.flow is not None and op.flow.is_control_flow:
-        return CONTROL_FLOW
-    return elementwise_rule(op)
 
 
 def _map(instruction: Instruction, callee_cost: CalleeCosts) -> Cost:

@@ -15,8 +15,9 @@ from math import prod
 
 import numpy as np
 
+from hloom import analysis
 from hloom import evaluator as numbers
-from hloom.analysis import BROADCASTS, Cost, Instruction, cost_rule
+from hloom.analysis import BROADCASTS
 from hloom.evaluator import EXPONENT_BITS, TABLE, GraphRunner, Value
 from hloom.ir import (
     Apply,
@@ -418,10 +419,10 @@ def _size(value_type: Type | None) -> int:
 
 
 def _operations(node: Apply) -> int:
-    rule = cost_rule(node.op)
+    rule = analysis.cost_rule(node.op)
     if rule is None:
         return 0
-    instruction = Instruction(node.op, node.operand_types(), node.type, node.attributes, node)
+    instruction = analysis.Instruction(node.op, node.operand_types(), node.type, node.attributes, node)
     try:
         return rule.xla(instruction, _Unit()).flops
     except (IndexError, KeyError, TypeError, ValueError):  # operands and attributes that do not go together
@@ -431,11 +432,11 @@ def _operations(node: Apply) -> int:
 class _Unit:
     """A called graph as counting sees it: one operation each time."""
 
-    def __call__(self, graph: Graph | None) -> Cost:
-        return Cost(1)
+    def __call__(self, graph: Graph | None) -> analysis.Cost:
+        return analysis.Cost(1)
 
-    def control_flow(self, instruction: Instruction) -> Cost:
-        return Cost(1)
+    def control_flow(self, instruction: analysis.Instruction) -> analysis.Cost:
+        return analysis.Cost(1)
 
 
 def _value(node: Node) -> Value | None:
