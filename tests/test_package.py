@@ -50,9 +50,17 @@ def test_import_loads_nothing_heavy():
     assert in_child(code) == "[]\n"
 
 
-def test_the_program_starts_without_numpy():
-    """What it sets before a subcommand is imported (the waiting of BLAS's threads, collections) works on what that imports."""
-    assert in_child("import hloom.cli; print('numpy' in sys.modules, 'hloom.ir' in sys.modules)") == "False False\n"
+def test_the_program_says_how_long_threads_of_blas_wait_before_numpy_is_imported():
+    code = """
+import os
+from hloom.cli import main
+sys.argv = ["hloom", "--version"]
+try:
+    main()
+finally:
+    print(os.environ["OPENBLAS_THREAD_TIMEOUT"], "numpy" in sys.modules, "hloom.ir" in sys.modules)
+"""
+    assert in_child(code).endswith("20 False False\n")
 
 
 def test_reading_printing_and_drawing_do_not_import_jax():
