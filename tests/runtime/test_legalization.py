@@ -9,7 +9,8 @@ import pytest
 from hloom.evaluator import evaluate
 from hloom.formats.hlo import PrintOptions, parse, print_module
 from hloom.ir import DTYPES
-from hloom.runtime import compare, legalize, run
+from hloom.runtime import compare, legalization, legalize, run, xla_queries
+from hloom.runtime.xla_queries import embeddable_stablehlo, shardy_text
 from hloom.text import HloomError, Unsupported
 
 
@@ -303,3 +304,14 @@ def test_constant_divisions_by_zero(name: str, opcode: str, expected: list[int],
     wanted = np.array(expected).astype(DTYPES[name].numpy)
     assert run(parse(text)).outputs[0].tolist() == wanted.tolist()
     assert evaluate(parse(text))[0].tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize("send", [run, embeddable_stablehlo, shardy_text])
+def test_partial_maxima_are_refused_by_name(send, monkeypatch):
+    """As text XLA's parser before 0.11 rejects them, in a proto it takes them for sums."""
+    for module in (legalization, xla_queries):
+        monkeypatch.setattr(module, "installed", {"jaxlib": "0.10.2"}.__getitem__)
+    sharding = "sharding={mesh['x'=2], [{}], unreduced=max{'x'}}"
+    program = parse(f"HloModule m, num_partitions=2\nENTRY e {{ ROOT p = f32[8] parameter(0), {sharding} }}")
+    with pytest.raises(Unsupported, match=r"p in e is a partial max .* jaxlib 0.10.2 does not know"):
+        send(program)

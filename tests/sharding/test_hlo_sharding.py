@@ -15,6 +15,7 @@ from hloom.ir import ExplicitDevices, MeshSharding, Tiled, Uniform, equivalent, 
 from hloom.sharding import (
     Mesh,
     Spec,
+    check_reductions,
     from_hlo,
     from_hlo_mesh,
     from_tuple,
@@ -396,3 +397,14 @@ def test_tuples_leaf_by_leaf():
 def test_subgroups_of_one_type_are_merged():
     sharding = Tiled((2, 2, 2), MESH.order, ("manual", "manual"))
     assert str(from_hlo(sharding, MESH, 1)) == "[data]@model"
+
+
+@pytest.mark.parametrize("sharding", ["{mesh['x'=2], [{}], unreduced=max{'x'}}", "{{replicated}, {mesh['x'=2], [{}], unreduced=max{'x'}}}"])
+def test_partial_maxima_are_refused_where_xla_would_add_them(sharding: str):
+    shape = "(f32[8], f32[8])" if sharding.startswith("{{") else "f32[8]"
+    module = parse(f"ENTRY e {{ ROOT p = {shape} parameter(0), sharding={sharding} }}")
+    with pytest.raises(Unsupported, match=r"p in e is a partial max \(.*\), which jaxlib 0.10.2 does not know") as caught:
+        check_reductions(module, "0.10.2")
+    assert str(caught.value.hint).startswith("compile with jaxlib>=0.11")
+    check_reductions(module, "0.11.2")
+    check_reductions(parse(f"ENTRY e {{ ROOT p = {shape} parameter(0), sharding={sharding.replace('=max', '=')} }}"), "0.10.2")

@@ -41,6 +41,7 @@ from hloom.ops import OPS, with_trait
 from hloom.runtime.bitcast_expander import expand_bitcast
 from hloom.runtime.constant_division import shield_constant_divisions
 from hloom.runtime.emitter import ReplacementEmitter, tensor_type
+from hloom.runtime.library_names import installed
 from hloom.runtime.op_expanders import (
     FORMULAS,
     expand_constant,
@@ -50,6 +51,7 @@ from hloom.runtime.op_expanders import (
     split_index_vector,
 )
 from hloom.runtime.preflight import HOST_CALLBACKS
+from hloom.sharding import check_reductions
 from hloom.text import HloomError, HloomWarning, Unsupported
 
 MOST_NAMED = 10
@@ -107,10 +109,12 @@ def legalize(module: Module, partitions: int = 1) -> Module:
 def text_for_xla(module: Module) -> str:
     """The text of a legalized copy in which names that look like types are changed: XLA rejects `u1`.
 
-    Warns of what a proto had that no text can have.
+    Warns of what a proto had that no text can have. Raises Unsupported for shardings that the installed jaxlib would
+    misread.
 
     Follows LexIdentifier in xla/hlo/parser/hlo_lexer.cc and UniquifyName in xla/service/name_uniquer.cc.
     """
+    check_reductions(module, installed("jaxlib"))
     for note in module.notes:
         if KEEPS in note:
             warnings.warn(f"XLA gets text, which has no place for everything: {note}", HloomWarning, stacklevel=2)

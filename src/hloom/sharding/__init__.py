@@ -3,6 +3,7 @@
 To add a notation for shardings, add a file like `hlo_sharding.py`. How a sharding passes through an op is in `ops`.
 """
 
+from hloom.sharding.hlo_sharding import check_reductions as check_reductions
 from hloom.sharding.hlo_sharding import from_hlo as from_hlo
 from hloom.sharding.hlo_sharding import from_hlo_mesh as from_hlo_mesh
 from hloom.sharding.hlo_sharding import from_tuple as from_tuple

@@ -13,6 +13,7 @@ stride each.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -26,6 +27,7 @@ from hloom.ir import (
     LeafSharding,
     Maximal,
     MeshSharding,
+    Module,
     Sharding,
     TensorType,
     Tiled,
@@ -42,10 +44,12 @@ from hloom.ir import (
 )
 from hloom.sharding.mesh import Mesh
 from hloom.sharding.spec import Axes, Spec, spec_of
-from hloom.text import HloomError, Unsupported
+from hloom.text import HloomError, Unsupported, visible
 
 REDUCTIONS: dict[str, str] = {"add": "sum", "maximum": "max", "minimum": "min"}
 """HLO's names for the ops that combine partial results; it has none for the others."""
+_FIRST_WITH_REDUCTIONS = (0, 11)
+"""The first jaxlib with partial maxima and minima: 0.10 rejects them as text, and in a proto takes them for sums."""
 _REDUCERS = {name: opcode for opcode, name in REDUCTIONS.items()}
 
 Lowered = Uniform | Maximal | Tiled
@@ -103,6 +107,22 @@ def to_mesh_sharding(spec: Spec, mesh: Mesh) -> MeshSharding:
     reduction = REDUCTIONS[reducers[0]] if reducers else "sum"
     manual = _in_order(spec.manual, mesh)
     return MeshSharding(to_hlo_mesh(mesh), dimensions, (), unreduced, manual, reduction)
+
+
+def check_reductions(module: Module, jaxlib: str) -> None:
+    """Raise Unsupported for the first partial maximum or minimum of a module if this jaxlib does not know them."""
+    if tuple(map(int, re.findall(r"\d+", jaxlib)[:2])) >= _FIRST_WITH_REDUCTIONS:
+        return
+    for node in module.nodes():
+        sharding = node.attributes.get("sharding")
+        for leaf in sharding.elements if isinstance(sharding, TupleSharding) else (sharding,):
+            if isinstance(leaf, MeshSharding) and leaf.unreduced and leaf.reduction != "sum":
+                first = ".".join(map(str, _FIRST_WITH_REDUCTIONS))
+                raise Unsupported(
+                    f"{visible(node.name)} in {visible(node.graph.name)} is a partial {leaf.reduction} ({leaf}), which "
+                    f"jaxlib {jaxlib} does not know",
+                    hint=f"compile with jaxlib>={first}, or combine the partial results in the program",
+                )
 
 
 def to_tuple(specs: Iterable[Spec], mesh: Mesh) -> TupleSharding:

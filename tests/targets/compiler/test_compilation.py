@@ -183,3 +183,11 @@ def test_a_time_is_positive(compiler: FakeCompiler):
         compile_module(MODULE, "v5e", seconds=float("nan"))
     with pytest.raises(HloomError, match="needs a folder"):
         compile_module(MODULE, "v5e", all_passes=True)
+
+
+def test_partial_maxima_do_not_reach_a_compiler_that_would_add_them(compiler: FakeCompiler):
+    sharding = "sharding={mesh['x'=2], [{}], unreduced=max{'x'}}"
+    module = parse(f"HloModule m, num_partitions=2\nENTRY e {{ ROOT p = f32[8] parameter(0), {sharding} }}")
+    with pytest.raises(HloomError, match=r"p in e is a partial max .* jaxlib 0.10.2 does not know"):
+        compile_module(module, "h100x2")
+    assert compiler.requests == []

@@ -20,6 +20,7 @@ from typing import Any
 from hloom.analysis import TARGET
 from hloom.formats.hlo import parse
 from hloom.ir import Module, ModuleLike, as_module
+from hloom.sharding import check_reductions
 from hloom.targets.compiler.assignment_text import spaces_in
 from hloom.targets.compiler.cache import cache_key, keep, read_cached
 from hloom.targets.compiler.child import ChildResult, run_child
@@ -85,6 +86,7 @@ def compile_module(
         raise HloomError("the dump of every pass needs a folder", hint="give dump= (--dump DIR)")
     program = prepare(module, wanted, opaque_calls=opaque_calls)
     environment = find_environment(wanted.platform, wanted.name)
+    check_reductions(module, environment.versions["jaxlib"])
     request = _request(program, wanted, settings)
     key = cache_key({**request, "versions": environment.versions, "script": _script_digest()}, program.proto)
     answer = read_cached(key) if use_cache and dump is None else None
