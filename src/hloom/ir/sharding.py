@@ -20,6 +20,7 @@ SUBGROUP_KINDS: tuple[str, ...] = ("maximal", "manual", "unreduced", "replicated
 """The roles of devices that hold the same tile, in XLA's sort order."""
 
 REDUCTIONS: tuple[str, ...] = ("sum", "max", "min")
+"""What combines partial results, in the order of XLA's NamedShardingProto.ReductionOpProto."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,7 +129,7 @@ def parse_sized_target(text: str, devices: int | None) -> Target:
     if devices not in (None, target.devices):
         raise HloomError(
             f"{target.name} has {target.devices:,} devices, and {devices:,} are asked for",
-            hint=f"give {target.chip} alone for a target of {devices:,} devices, or a mesh of {target.devices:,}",
+            hint=f"give {target.chip} alone for a target of {devices:,} devices, or ask for {target.devices:,}",
         )
     return target
 

@@ -266,6 +266,10 @@ def test_partial_results_of_newer_xla():
     proto = module_to_proto(parse(text))
     assert proto.computations[0].instructions[0].sharding.named_sharding.reduction_op == 1
     assert module_from_proto(proto).entry.root.attributes == parse(text).entry.root.attributes
+    for number in (3, -1, 2**31 - 1):
+        proto.computations[0].instructions[0].sharding.named_sharding.reduction_op = number
+        with pytest.raises(HloomError, match=f"x: .*by the unknown reduction {number}"):
+            module_from_proto(proto)
 
 
 def test_fields_that_modules_have_no_place_for_are_kept():

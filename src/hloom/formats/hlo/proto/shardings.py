@@ -9,6 +9,7 @@ from typing import Any
 from hloom.formats import protobuf
 from hloom.formats.hlo.proto.metadata import read_metadata, write_metadata
 from hloom.ir import (
+    REDUCTIONS,
     AxisRef,
     Devices,
     DimensionAxes,
@@ -179,7 +180,7 @@ def _write_meshed(proto: Any, sharding: MeshSharding) -> None:
     named.replicated_axes.extend(write_axes(mesh, sharding.replicated))
     named.unreduced_axes.extend(write_axes(mesh, sharding.unreduced))
     named.manual_axes.extend(write_axes(mesh, sharding.manual))
-    named.reduction_op = protobuf.NamedShardingProto.ReductionOpProto.Value(sharding.reduction.upper())
+    named.reduction_op = REDUCTIONS.index(sharding.reduction)
     named.metadata.extend(map(write_metadata, sharding.metadata))
 
 
@@ -266,6 +267,12 @@ def _read_meshed(named: Any) -> LeafSharding:
         read_axes(mesh, named.replicated_axes, taken, is_sorted=True),
         read_axes(mesh, named.unreduced_axes, taken, is_sorted=True),
         read_axes(mesh, named.manual_axes, taken, is_sorted=True),
-        reduction=protobuf.NamedShardingProto.ReductionOpProto.Name(named.reduction_op).lower(),
+        reduction=_reduction(named.reduction_op),
         metadata=metadata,
     )
+
+
+def _reduction(number: int) -> str:
+    if not 0 <= number < len(REDUCTIONS):
+        raise HloomError(f"a sharding combines its partial results by the unknown reduction {number}")
+    return REDUCTIONS[number]
