@@ -91,6 +91,21 @@ def test_ctrl_c_leaves_no_half_folder(tmp_path: Path):
     assert os.listdir(tmp_path) == []
 
 
+IMPORTS_INTERRUPTED = """
+import sys
+class Interrupts:
+    def find_spec(self, name, *_):
+        if name == "click":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupts())
+"""
+
+
+def test_ctrl_c_while_imports_run():
+    _, stderr = (child := start(IMPORTS_INTERRUPTED + SUBCOMMAND)).communicate(timeout=60)
+    assert (child.returncode, stderr) == (130, b"interrupted\n")
+
+
 SOLVES = """
 import hashlib
 import threading

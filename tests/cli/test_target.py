@@ -50,6 +50,7 @@ def test_without_the_compiler_it_is_hlooms_model(
     assert "by hloom's model, of the program before optimisation (its peaks are " in text
     assert "times those of the compiler for v5e for 8 in 10 of" in text
     assert "): HLOOM_TPU_PYTHON=/nowhere/python is not an executable file" in text
+    assert "compiled for" not in text
 
 
 def test_the_compilers_peak_decides_on_a_budget(call: Call, step: Path, compiler: FakeCompiler):

@@ -5,4 +5,12 @@ code is in `options.py` (arguments), `input.py` (loading the module, progress), 
 `tables.py` (tables on a terminal) and `plots/` (the roofline, memory over time).
 """
 
-from hloom.cli.main import main as main
+import sys
+
+from hloom.cli.interrupt import INTERRUPTED, MESSAGE
+
+try:
+    from hloom.cli.main import main as main
+except KeyboardInterrupt:  # Ctrl-C during the quarter of a second that the imports take
+    sys.stderr.write(f"{MESSAGE}\n")
+    raise SystemExit(INTERRUPTED) from None

@@ -172,7 +172,8 @@ def _made(module: Module, target: str) -> ForTarget:
 def change_lines(before: ForTarget, after: ForTarget, peaks: tuple[int, int]) -> Iterator[RenderableType]:
     """What a transformation changes by the target's compiler, beside the peaks before and after by hloom's model."""
     assert after.target is not None
-    table = new_table(f"compiled for {after.target.name}", "figure", ">before", ">after", ">change %")
+    title = f"{'for' if after.problem else 'compiled for'} {after.target.name}"
+    table = new_table(title, "figure", ">before", ">after", ">change %")
     _add_change(table, f"peak {MODEL}", peaks, byte_text)
     sides = [_figures(made.compiled) for made in (before, after)]
     for name, show in {name: show for side in sides for name, (_, show) in side.items()}.items():

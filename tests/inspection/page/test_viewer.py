@@ -5,8 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 import zipfile
+from collections.abc import Callable
+from pathlib import Path
 
+import pytest
+
+from hloom.inspection.page import viewer
 from hloom.inspection.page.viewer import ARCHIVE, CHANGES, FILES, HASHES, PROGRAM, viewer_parts
+from hloom.text import HloomError
 
 UPLOT = {
     "uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
@@ -45,3 +51,18 @@ def test_a_page_requests_nothing_from_others():
     assert "fonts.gstatic.com" not in parts["styles"]
     assert "static_files" not in parts["styles"]
     assert set(parts["assets"]) >= {"FontBold.png", "icons_20240521.json"}
+
+
+@pytest.mark.parametrize("damage", [lambda data: b"", lambda data: data[: len(data) // 2], lambda data: data[:100_000] + b"?" * 9 + data[100_009:]])
+def test_a_damaged_archive_is_an_error(damage: Callable[[bytes], bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    damaged = tmp_path / "viewer.zip"
+    damaged.write_bytes(damage(ARCHIVE.read_bytes()))
+    monkeypatch.setattr(viewer, "ARCHIVE", damaged)
+    with pytest.raises(HloomError, match=r"viewer.zip are damaged"):
+        viewer_parts()
+
+
+def test_a_missing_archive_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(viewer, "ARCHIVE", tmp_path / "viewer.zip")
+    with pytest.raises(HloomError, match="reinstall hloom"):
+        viewer_parts()

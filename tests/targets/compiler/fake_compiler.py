@@ -40,6 +40,7 @@ STATISTICS = {
 BEHAVIOURS = {
     "success": "answer()",
     "rejects": "write({'error': 'INVALID_ARGUMENT: no\\x1b[31m such thing', 'kind': 'JaxRuntimeError'})",
+    "too_old": "write({'error': \"cannot import name 'hlo_to_stablehlo'\", 'kind': 'ImportError'})",
     "unknown_flag": "write({'error': \"INVALID_ARGUMENT: No such compile option: 'xla_y'\"})",
     "out_of_memory": "write({'error': 'RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO "
     "temporaries (56.00G) exceeds available HBM (15.75G).'})",

@@ -103,6 +103,7 @@ def test_a_kept_answer_that_is_damaged_is_asked_for_again(compiler: FakeCompiler
     ("behaviour", "error", "message"),
     [
         ("rejects", CompilerError, r"the compiler for v5e:1x1 rejects m: INVALID_ARGUMENT: no\\033\[31m such thing"),
+        ("too_old", CompilerError, "for v5e:1x1 cannot be started: cannot import name 'hlo_to_stablehlo'\n  pip install"),
         ("unknown_flag", CompilerError, "No such compile option: 'xla_y'\n  the compiler does not know this flag"),
         (
             "out_of_memory",

@@ -8,8 +8,11 @@ from __future__ import annotations
 import base64
 import re
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
+
+from hloom.text import HloomError
 
 VERSION = "0.1.34"
 ARCHIVE = Path(__file__).parent / "assets" / "model_explorer.zip"
@@ -37,9 +40,8 @@ Parts = dict[str, Any]
 
 
 def viewer_parts() -> Parts:
-    """The program, its worker, styles and pictures."""
-    with zipfile.ZipFile(ARCHIVE) as archive:
-        files = {name: archive.read(name) for name in FILES}
+    """The program, its worker, styles and pictures; raises HloomError if the installed files are damaged."""
+    files = _files()
     texts = {name: files[name].decode() for name in (INDEX, PROGRAM, POLYFILLS, STYLES, WORKER)}
     program = texts[PROGRAM]
     for before, after in CHANGES:
@@ -53,6 +55,14 @@ def viewer_parts() -> Parts:
         "styles": _with_icons("\n".join(_STYLE.findall(texts[INDEX])) + texts[STYLES], files),
         "assets": assets,
     }
+
+
+def _files() -> dict[str, bytes]:
+    try:
+        with zipfile.ZipFile(ARCHIVE) as archive:
+            return {name: archive.read(name) for name in FILES}
+    except (OSError, KeyError, zipfile.BadZipFile, zlib.error) as problem:
+        raise HloomError(f"the viewer's files in {ARCHIVE} are damaged: {problem}", hint="reinstall hloom") from None
 
 
 def _with_icons(styles: str, files: dict[str, bytes]) -> str:

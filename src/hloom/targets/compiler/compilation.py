@@ -26,7 +26,7 @@ from hloom.targets.compiler.cache import cache_key, keep, read_cached
 from hloom.targets.compiler.child import ChildResult, run_child
 from hloom.targets.compiler.compiled_program import CompiledMemory, CompiledProgram
 from hloom.targets.compiler.cycles import compiler_cycles
-from hloom.targets.compiler.environment import Environment, child_environment, find_environment
+from hloom.targets.compiler.environment import COMPILERS, Environment, child_environment, find_environment
 from hloom.targets.compiler.program import PreparedProgram, devices_of, prepare
 from hloom.targets.compiler.target import CUDA, Target, parse_target
 from hloom.text import HloomError, ParseError, Unattainable, read_limited, readable, unwritable
@@ -220,6 +220,10 @@ def _answer(
     if isinstance(error := answer.get("error"), str):
         if _MEMORY.search(error):
             raise _out_of_memory(f"{error}\n{result.printed}", program, target)
+        if answer.get("kind") == "ImportError":
+            raise CompilerError(
+                f"{subject} cannot be started: {_shortened(error)}", hint=COMPILERS[target.platform].instructions
+            )
         raise CompilerError(f"{subject} rejects {readable(program.name)}: {_shortened(error)}", hint=_hint(error))
     answer["text"] = _read_text(folder / "module.txt", subject)
     answer["assignment"] = _assignment(folder / "dump")

@@ -50,8 +50,9 @@ def _die_with(parent: int) -> None:
 def _compile(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     from jax.extend.mlir import hlo_to_stablehlo, ir
     from jax.interpreters import mlir
-    from jaxlib import _hlo, xla_client  # pyright: ignore[reportAttributeAccessIssue]
+    from jaxlib import xla_client
 
+    _hlo = _hlo_names()
     devices = _devices(request)[: request["replicas"] * request["partitions"]]
     stablehlo = hlo_to_stablehlo((folder / "program.pb").read_bytes())
     start = time.perf_counter()
@@ -89,6 +90,15 @@ def _compile(request: dict[str, Any], folder: Path) -> dict[str, Any]:
         "compiler": " ".join(str(getattr(client, "platform_version", "")).split()).removeprefix("PJRT C API "),
         "device": str(getattr(devices[0], "device_kind", "")),
     }
+
+
+def _hlo_names() -> Any:
+    """The part of jaxlib that has HLO's classes: `_hlo`, or `_jax` before 0.10."""
+    try:
+        from jaxlib import _hlo  # pyright: ignore[reportAttributeAccessIssue]
+    except ImportError:
+        from jaxlib import _jax as _hlo  # pyright: ignore[reportAttributeAccessIssue]
+    return _hlo
 
 
 def _devices(request: dict[str, Any]) -> list[Any]:
