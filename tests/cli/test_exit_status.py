@@ -147,8 +147,13 @@ def test_a_budget_for_each_memory(call: Call, tmp_path: Path, budget: str, statu
 
 
 @pytest.mark.parametrize("name", ["memory", "why-oom"])
-def test_vmem_is_the_compilers_to_decide(call: Call, step: Path, name: str):
-    result = call(name, step, "--budget", "vmem=1MiB")
+@pytest.mark.parametrize("options", [[], ["--for", "v5e"], ["--for", "h100"]])
+def test_vmem_is_the_compilers_to_decide(
+    call: Call, step: Path, name: str, options: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    for compiler in ("HLOOM_TPU_PYTHON", "HLOOM_GPU_PYTHON"):
+        monkeypatch.setenv(compiler, "/nowhere/python")
+    result = call(name, step, "--budget", "vmem=1MiB", *options)
     assert result.exit_code == TROUBLE
     assert "what is in vmem is decided by the compiler for the device, which has not seen this program" in result.stderr
     assert "give --for v5e" in result.stderr

@@ -30,7 +30,7 @@ from hloom.cli.plots.memory import MARGIN_LEFT, WIDTH, characters, png, svg
 from hloom.cli.tables import add_rest, cut, new_table, shown_width, write_tables
 from hloom.cli.target import ForTarget, for_target
 from hloom.formats.hlo import write_whole
-from hloom.targets.memory import SCHEDULES, memory
+from hloom.targets.memory import FOR_GPU, SCHEDULES, memory
 from hloom.text import Bytes, HloomError, byte_text, percent_text
 
 MOST_LINES = 15
@@ -105,7 +105,7 @@ def command(
         note_whole_program(made.module)
     with progress("placing buffers"):
         report = _with_compiler(memory(made.module, schedule=schedule), made)
-    check_budgets(report, budgets)
+    check_budgets(report, budgets, made)
     budget = budgets.get(MAIN_MEMORY)
     peak = report.peak if made.compiled is None else made.compiled.memory.peak
     missing = {name for name in report.over_budget(budgets) if name != MAIN_MEMORY}
@@ -121,10 +121,10 @@ def command(
         context.exit(NO)
 
 
-def check_budgets(report: MemoryReport, budgets: Mapping[str, int]) -> None:
-    """Raise HloomError for a budget of a memory whose use is not known: hloom does not model the TPU's compiler."""
+def check_budgets(report: MemoryReport, budgets: Mapping[str, int], made: ForTarget) -> None:
+    """Raise HloomError for a budget of a memory whose use is not known: hloom's models put all in the main one."""
     others = [name for name in budgets if name != MAIN_MEMORY]
-    if others and report.target == CPU_TARGET:
+    if others and (made.problem or report.schedule == FOR_GPU or report.target == CPU_TARGET):
         raise HloomError(
             f"what is in {others[0]} is decided by the compiler for the device, which has not seen this program",
             hint="give --for v5e or another target whose compiler is here (see `hloom doctor`), or an optimised module",

@@ -123,7 +123,7 @@ def command(
         _report_for(source, target, budgets, top, json_output, output)
         return
     report, program = _report(source, budgets.get(MAIN_MEMORY), quick, batch)
-    others = _other_memories(program, budgets)
+    others = _other_memories(None if program is None else ForTarget(program), budgets)
     shown = chain(tables(report, top), others.lines if others else ())
     if program is not None and not quick and not report.fits:
         if not json_output and output is None:  # what takes seconds comes first, what takes long behind it
@@ -135,14 +135,14 @@ def command(
     write_report(lambda: OomRecord(report, others), shown, json_output, output)
 
 
-def _other_memories(module: Module | None, budgets: dict[str, int]) -> OtherMemories | None:
+def _other_memories(made: ForTarget | None, budgets: dict[str, int]) -> OtherMemories | None:
     """Whether the budgets of memories beside the main one are kept; None if none are given."""
     if not budgets.keys() - {MAIN_MEMORY}:
         return None
-    if module is None:
+    if made is None:
         raise HloomError("budgets of several memories are for one module", hint="give its file, and no error text")
-    report = memory_report(module)
-    check_budgets(report, budgets)
+    report = memory_report(made.module)
+    check_budgets(report, budgets, made)
     return OtherMemories(budgets, report.over_budget(budgets), tuple(space_verdicts(report, budgets)))
 
 
@@ -163,7 +163,7 @@ def _report_for(
     with progress("placing buffers"):
         limit = budgets.get(MAIN_MEMORY) or _memory_of(made)
         report = why_oom(made.module, memory=limit, quick=True, file=source.file)
-        others = _other_memories(made.module, budgets)
+        others = _other_memories(made, budgets)
     further = others.lines if others else ()
     shown = chain(tables(report, top), remedy_lines(report, is_tried=False), further, made.lines())
     write_report(lambda: OomRecord(report, others, made), shown, json_output, output)
