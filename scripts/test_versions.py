@@ -221,11 +221,11 @@ INTRODUCTION = (
     "",
     "Which jax does hloom work with? `scripts/test_versions.py` (`make test-versions`) wrote this page.",
     "",
-    "hloom needs jax only to run programs, to convert StableHLO, and inside `jax.jit`; all else works without it. Each",
-    "feature needs some names of jax, and is lost alone where a version lacks one: the error says which feature, which",
-    "name, and which versions were tested. There is no upper limit: a newer jax works until it drops such a name.",
+    "hloom needs jax only to run programs, to convert StableHLO, and inside `jax.jit`; everything else works without it.",
+    "If a version of jax lacks a name that a feature needs, only that feature fails, and the error says which name is",
+    "missing and which versions were tested. There is no upper limit: a newer jax works until it drops such a name.",
     "",
-    "A test per feature, by Python / jax:",
+    "One test per feature, by Python / jax:",
     "",
 )
 

@@ -113,8 +113,8 @@ class DoctorRecord(Record):
 def command(json_output: bool, output: Path | None) -> None:
     """Show what is installed, which features work here, and how to get the others.
 
-    The compiler of a target is looked for in the interpreter that HLOOM_TPU_PYTHON, HLOOM_GPU_PYTHON or
-    HLOOM_CPU_PYTHON names, or else in this one. Nothing is imported or compiled.
+    Looks for a target's compiler in the interpreter named by HLOOM_TPU_PYTHON, HLOOM_GPU_PYTHON or HLOOM_CPU_PYTHON,
+    or else in this one. Imports and compiles nothing.
 
     \b
     Examples:

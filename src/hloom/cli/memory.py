@@ -81,12 +81,12 @@ def command(
     json_output: bool,
     output: Path | None,
 ) -> None:
-    """Report how much memory running a module takes.
+    """Report how much memory a run of a module takes.
 
     Peak = arguments + outputs - aliased + temporaries. A scheduled module (after optimisation) is analysed in its own
-    order, with the memories, tiles and aliasing rules of the TPU or GPU that it was compiled for. Any other is analysed
-    in the order that a model of XLA's CPU compiler would choose, or of its GPU compiler if it is for a GPU, so its peak
-    is an estimate. If an .hlo.pb contains XLA's own buffer assignment, that is shown alongside.
+    order, with the memories, tiles and aliasing rules of the TPU or GPU that it was compiled for. Any other module is
+    analysed in the order chosen by a model of XLA's CPU compiler, or of its GPU compiler if it is for a GPU, so its
+    peak is an estimate. If an .hlo.pb contains XLA's own buffer assignment, that is shown alongside.
 
     \b
     Examples:

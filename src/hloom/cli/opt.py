@@ -116,7 +116,7 @@ class RuleList(Record):
 )
 @target_option(
     "Compile the module before and after the passes with the compiler of this target (v5e:4x4, h100x8, cpu; see "
-    "`hloom compile`), and show what changes in its figures."
+    "`hloom compile`), and show how its figures change."
 )
 @click.option("--verify-each", is_flag=True, help="Verify the module's structure and types after each pass.")
 @seed_option("Seed for the inputs of --verify and for passes that need one.  [default: 0]")

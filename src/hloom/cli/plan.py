@@ -75,8 +75,8 @@ def constraint_options(function: Callable[..., Any]) -> Callable[..., Any]:
 )
 @device_option(None, "Device that gives compute and link rates (default: that of --for, or 100 TFLOP/s, 100 GB/s).")
 @target_option(
-    "Compile the plan that is found, or with --measure the K best ones, with the compiler of this target "
-    "(v5e:2x2, h100x8; see `hloom compile`); show its figures beside the forecast, and keep the fastest that fits."
+    "Compile the chosen plan, or with --measure the K best ones, with the compiler of this target (v5e:2x2, "
+    "h100x8; see `hloom compile`); show its figures beside the forecast, and keep the fastest that fits."
 )
 @click.option("--overlap", is_flag=True, help="Assume that collectives overlap with computation.")
 @click.option(
