@@ -231,3 +231,9 @@ def test_subcommands_show_what_takes_long(
     assert call(name, step, *options).exit_code == 0
     for bar in bars:
         assert any(what.startswith(bar) for what in shown), shown
+
+
+def test_a_warning_is_a_note(tmp_path: Path):
+    (tmp_path / "step.hlo").write_text(STEP.replace("HloModule step,", "HloModule step, num_partitions=2,"))
+    result = spawn("opt", tmp_path / "step.hlo", "-p", "dce", "-o", tmp_path / "step.pb")
+    assert (result.returncode, result.stderr) == (0, "note: step: the proto cannot hold header attribute num_partitions\n")

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import traceback
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -22,7 +23,7 @@ from hloom.cli.exit_status import INTERRUPTED, TROUBLE, message_of, status_of
 from hloom.cli.interrupt import MESSAGE, end_after_interrupt
 from hloom.cli.output import TYPED, write_note
 from hloom.cli.streams import replace_closed_streams, writing_stdout
-from hloom.text import HloomError, readable
+from hloom.text import HloomError, HloomWarning, readable
 
 SECTIONS = {
     "What is in it": {
@@ -88,6 +89,7 @@ class Commands(click.Group):
         atexit.register(gc.freeze)  # Python would search all of the module for cycles once more before it ends
         replace_closed_streams()
         end_after_interrupt()
+        warnings.showwarning = _show_warning
         with _crashes_as_trouble():
             try:
                 with writing_stdout():  # also of what click writes itself: --help and --version
@@ -140,6 +142,17 @@ class Commands(click.Group):
         except KeyboardInterrupt:
             write_note(MESSAGE)
             ctx.exit(INTERRUPTED)
+
+
+_PYTHONS_OWN = warnings.showwarning
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **keywords: Any) -> None:
+    """Show what hloom warns of as a note, without the line of hloom's source that Python would show."""
+    if issubclass(category, HloomWarning):
+        write_note(f"note: {message}")
+    else:
+        _PYTHONS_OWN(message, category, *where, **keywords)
 
 
 def _meant(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hloom import parse
-from hloom.formats.hlo import read_proto
+from hloom.formats.hlo import read_proto, write_proto
 from hloom.targets.compiler import devices_of, parse_target
 from hloom.targets.compiler.program import partitioner_of, prepare
 from hloom.text import HloomError, Unsupported
@@ -125,3 +125,9 @@ ENTRY e {
     assert [node.opcode for node in entry.nodes] == ["parameter", "negate", "custom-call", "sine"]
     (call,) = [node for node in entry.nodes if node.opcode == "custom-call"]
     assert (call.attributes["custom_call_target"], str(call.attributes["sharding"])) == ("Sharding", "{replicated}")
+
+
+def test_fields_of_newer_protos_are_told():
+    unknown_field = b"\xfa\x3e\x01x"  # number 1007, one byte
+    program = prepare(read_proto(write_proto(parse(PLAIN), "hlo_module") + unknown_field), parse_target("v5e"))
+    assert any("field number 1007 of HloModuleProto; a compiler that does not know" in note for note in program.notes)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from hloom.analysis import shape_bytes
-from hloom.formats.hlo import write_proto
+from hloom.formats.hlo import KEEPS, write_proto
 from hloom.ir import (
     Apply,
     BufferType,
@@ -93,7 +93,7 @@ def prepare(module: Module, target: Target, *, opaque_calls: bool = False) -> Pr
     _check_devices(replicas, partitions, target)
     copy = module.clone()
     copy.attributes = copy.attributes.changed(is_scheduled=None)
-    notes = []
+    notes = [f"{note}; a compiler that does not know them ignores them" for note in module.notes if KEEPS in note]
     filled = _fill_elided(copy)
     if filled:
         notes.append(
