@@ -310,7 +310,7 @@ def test_constant_divisions_by_zero(name: str, opcode: str, expected: list[int],
 def test_partial_maxima_are_refused_by_name(send, monkeypatch):
     """As text XLA's parser before 0.11 rejects them, in a proto it takes them for sums."""
     for module in (legalization, xla_queries):
-        monkeypatch.setattr(module, "installed", {"jaxlib": "0.10.2"}.__getitem__)
+        monkeypatch.setattr(module, "jaxlib_version", lambda: "0.10.2")
     sharding = "sharding={mesh['x'=2], [{}], unreduced=max{'x'}}"
     program = parse(f"HloModule m, num_partitions=2\nENTRY e {{ ROOT p = f32[8] parameter(0), {sharding} }}")
     with pytest.raises(Unsupported, match=r"p in e is a partial max .* jaxlib 0.10.2 does not know"):

@@ -41,7 +41,7 @@ from hloom.ops import OPS, with_trait
 from hloom.runtime.bitcast_expander import expand_bitcast
 from hloom.runtime.constant_division import shield_constant_divisions
 from hloom.runtime.emitter import ReplacementEmitter, tensor_type
-from hloom.runtime.library_names import installed
+from hloom.runtime.library_names import jaxlib_version
 from hloom.runtime.op_expanders import (
     FORMULAS,
     expand_constant,
@@ -114,7 +114,7 @@ def text_for_xla(module: Module) -> str:
 
     Follows LexIdentifier in xla/hlo/parser/hlo_lexer.cc and UniquifyName in xla/service/name_uniquer.cc.
     """
-    check_reductions(module, installed("jaxlib"))
+    check_reductions(module, jaxlib_version())
     for note in module.notes:
         if KEEPS in note:
             warnings.warn(f"XLA gets text, which has no place for everything: {note}", HloomWarning, stacklevel=2)

@@ -32,6 +32,12 @@ def installed(package: str) -> str:
         raise HloomError(f"running needs {package}", hint="pip install 'hloom[run]'") from None
 
 
+def jaxlib_version() -> str:
+    """The version of jaxlib; raises HloomError where it or jax is missing."""
+    installed("jax")
+    return installed("jaxlib")
+
+
 def numbers(text: str) -> tuple[int, ...]:
     """A version's numbers, for comparing: (0, 12, 0) of "0.12.0rc1"."""
     digits = ("".join(c for c in part.partition("rc")[0] if c.isdecimal()) for part in text.split("."))

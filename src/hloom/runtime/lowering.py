@@ -15,7 +15,7 @@ from hloom.ir import Module
 from hloom.rewrite import marked_calls
 from hloom.runtime import xla
 from hloom.runtime.jax_internals import call_function, constant_values, jax_internals, lower_main, with_tokens
-from hloom.runtime.library_names import installed
+from hloom.runtime.library_names import jaxlib_version
 from hloom.runtime.lowered_shardings import drop_result_shardings, insert_sharding_calls, lift_meshes, move_meshes
 from hloom.runtime.transformation import RewriteError, apply_transformation
 from hloom.sharding import check_reductions
@@ -47,7 +47,7 @@ def call_module(context: Any, module: Module, name: str, arguments: Sequence[Any
     if outer.shape_poly_state.dim_vars or len(outer.platforms) > 1:
         raise Unsupported(f"{name}: HLO has no symbolic dimensions and is for one platform, so it cannot be exported")
     try:
-        check_reductions(module, installed("jaxlib"))
+        check_reductions(module, jaxlib_version())
         converted = xla.stablehlo_of_proto(write_proto(module, "hlo_module"))
         made = internals.ir.Module.parse(converted, context=outer.context)
     except Exception as error:
@@ -97,7 +97,7 @@ def _changed(outer: Any, program: Any, rewrite: Any) -> Any:
         _check_calls(module, rewrite.name, rewrite.refusal)
     insert_sharding_calls(module, rewrite.name)
     try:
-        check_reductions(module, installed("jaxlib"))
+        check_reductions(module, jaxlib_version())
         converted = xla.stablehlo_of_proto(write_proto(module, "hlo_module"))
         made = jax_internals().ir.Module.parse(converted, context=outer.context)
     except Exception as error:

@@ -20,7 +20,7 @@ from typing import IO, Any
 import numpy as np
 
 from hloom.runtime import messages, xla
-from hloom.runtime.library_names import installed
+from hloom.runtime.library_names import jaxlib_version
 from hloom.text import HloomError, ending, wait_readable
 
 SPARE_DEVICES = 8
@@ -225,8 +225,7 @@ def _worker(devices: int) -> Worker:
         _KEPT.pop(flags).close()
     while len(_KEPT) >= MOST_WORKERS:
         _KEPT.pop(next(iter(_KEPT))).close()
-    installed("jax")
-    installed("jaxlib")
+    jaxlib_version()
     _KEPT[flags] = Worker(max(devices, SPARE_DEVICES), flags)
     return _KEPT[flags]
 

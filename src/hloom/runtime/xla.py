@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from hloom.runtime.library_names import OLDEST, LibraryNames, installed, numbers
+from hloom.runtime.library_names import OLDEST, LibraryNames, jaxlib_version, numbers
 from hloom.text import HloomError
 
 ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
@@ -57,8 +57,7 @@ class Libraries:
 @lru_cache(1)
 def libraries() -> Libraries:
     """Import jax once, with the LAPACK kernels ready; raises HloomError where it is missing or cannot be imported."""
-    for package in ("jax", "jaxlib"):
-        installed(package)
+    jaxlib_version()
     try:
         import jax
         import jax.lax.linalg  # registers the LAPACK targets
@@ -331,5 +330,5 @@ def stablehlo_of_proto(proto: bytes) -> bytes:
 
 def upgraded_stablehlo(program: bytes, context: Any) -> Any:
     """What `jax.export` wrote, in this version's StableHLO: its MLIR module, a text before 0.10."""
-    arguments = (program, context) if numbers(installed("jaxlib")) >= (0, 10) else (program,)
+    arguments = (program, context) if numbers(jaxlib_version()) >= (0, 10) else (program,)
     return libraries().mlir.deserialize_portable_artifact(*arguments)

@@ -14,7 +14,7 @@ from hloom.formats.hlo import parse, write_proto
 from hloom.ir import Module
 from hloom.runtime import worker_client
 from hloom.runtime.legalization import legalize, text_for_xla
-from hloom.runtime.library_names import installed
+from hloom.runtime.library_names import jaxlib_version
 from hloom.runtime.worker_client import XlaError
 from hloom.runtime.xla import Placement
 from hloom.sharding import check_reductions
@@ -84,7 +84,7 @@ def shardy_text(module: Module, timeout: float | None = TIMEOUT) -> str:
 
     Raises HloomError for what XLA cannot convert.
     """
-    check_reductions(module, installed("jaxlib"))
+    check_reductions(module, jaxlib_version())
     proto = np.frombuffer(write_proto(module, "hlo_module"), np.uint8)
     try:
         return worker_client.ask("shardy", "", [proto], timeout=timeout)[0]["text"]
