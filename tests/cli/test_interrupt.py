@@ -95,14 +95,23 @@ IMPORTS_INTERRUPTED = """
 import sys
 class Interrupts:
     def find_spec(self, name, *_):
-        if name == "click":
-            raise KeyboardInterrupt
+        if name == {module}:
+            raise {error}
 sys.meta_path.insert(0, Interrupts())
 """
 
 
-def test_ctrl_c_while_imports_run():
-    _, stderr = (child := start(IMPORTS_INTERRUPTED + SUBCOMMAND)).communicate(timeout=60)
+@pytest.mark.parametrize(
+    ("module", "error"),
+    [
+        ("click", "KeyboardInterrupt"),
+        ("hloom.cli.doctor", "KeyboardInterrupt"),
+        ("hloom.cli.doctor", "RuntimeError('Error calling __set_name__') from KeyboardInterrupt()"),
+    ],
+)
+def test_ctrl_c_while_imports_run(module: str, error: str):
+    child = start(IMPORTS_INTERRUPTED.replace("{error}", error).replace("{module}", repr(module)) + SUBCOMMAND, "doctor")
+    _, stderr = child.communicate(timeout=60)
     assert (child.returncode, stderr) == (130, b"interrupted\n")
 
 

@@ -177,7 +177,10 @@ def _crashes_as_trouble() -> Iterator[None]:
     """Let an unexpected error show its traceback and end with TROUBLE: Python's own 1 would be an answer."""
     try:
         yield
-    except Exception:
+    except Exception as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):  # while a class is made: Python 3.11's RuntimeError
+            write_note(MESSAGE)
+            sys.exit(INTERRUPTED)
         traceback.print_exc()
         sys.exit(TROUBLE)
 
