@@ -236,3 +236,13 @@ def test_overlapping_work_and_collectives_within_a_budget():
 
 def test_a_candidate_that_nothing_is_known_of_comes_last():
     assert CandidatePlan(Plan(MESH)).step(Rates()) == float("inf")
+
+
+def test_a_library_call_with_several_results_is_whole_on_each_device():
+    """LAPACK's calls return an array and a status: nothing says how to split either."""
+    text = """ENTRY e {
+      a = f64[8,3,3] parameter(0)
+      call = (f64[8,3,3], s32[8]) custom-call(a), custom_call_target="lapack_dpotrf_ffi", api_version=API_VERSION_TYPED_FFI
+      ROOT l = f64[8,3,3] get-tuple-element(call), index=0
+    }"""
+    assert search_plans(parse(text), ONE_AXIS).best.cost(Rates()) >= 0.0

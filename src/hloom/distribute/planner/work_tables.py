@@ -99,7 +99,8 @@ class _Tables:
             if product is None:
                 return self._iteration_share(cluster, node)
             return self._product_share(cluster, node, product)
-        array = first_array(node.type if operand_index is None else node.operands[operand_index].type)
+        value_type = node.type if operand_index is None else node.operands[operand_index].type
+        array = first_array(value_type) if node in problem.clusters.maps else value_type
         if not isinstance(array, TensorType):
             return 1.0
         if operand_index is None:
