@@ -141,16 +141,16 @@ class StageCost:
 
 def stage_costs(module: Module, plan: PipelinePlan, device: Device, batch: Batch | None) -> list[StageCost]:
     """What each stage of a plan takes. Raises HloomError where a stage's programs cannot be sharded over its mesh."""
-    programs = {1: pipeline_program(module, plan, batch=batch)}
+    programs: dict[int, PipelineProgram] = {}
     made: list[StageCost] = []
     for number, stage in enumerate(plan.stages):
-        if stage.mesh is not None:
-            made.append(_sharded(programs[1], number, device))
-            continue
-        width = len(stage.devices)
+        width = 1 if stage.mesh is not None else len(stage.devices)
         if width not in programs:
-            programs[width] = pipeline_program(module, _narrowed(plan, width), batch=batch)
-        made.append(_split(programs[width], number, device))
+            programs[width] = pipeline_program(module, _narrowed(plan, width) if width > 1 else plan, batch=batch)
+        if stage.mesh is not None:
+            made.append(_sharded(programs[width], number, device))
+        else:
+            made.append(_split(programs[width], number, device))
     return made
 
 

@@ -73,11 +73,12 @@ def _around_the_ends(family: int, rows: int) -> Sequence[int]:
 
 @dataclass(frozen=True, slots=True)
 class StepLayers:
-    """A step whose loops over layers are cut, and the layers of its instructions."""
+    """A step whose loops over layers are cut, and the layers of its instructions; `whole` is it with uncut loops."""
 
     cut: CutLoops
     step: BatchedStep
     assignment: LayerAssignment
+    whole: BatchedStep
 
     @staticmethod
     def of(
@@ -85,13 +86,18 @@ class StepLayers:
     ) -> StepLayers:
         """The layers of a step; `boundaries` are as for `cut_loops`."""
         check_effects(module)
-        whole = cut_loops(module, lambda family, rows: ())
-        step = BatchedStep(whole.module, microbatches, batch)
-        if not whole.ranges:
-            return StepLayers(whole, step, LayerAssignment(step))
-        cut = cut_loops(module, boundaries, step.batch_parameters)
-        step = BatchedStep(cut.module, microbatches, step.batch)
-        return StepLayers(cut, step, LayerAssignment(step, cut.ranges))
+        cut = cut_loops(module, lambda family, rows: ())
+        whole = BatchedStep(cut.module, microbatches, batch)
+        if not cut.ranges:
+            return StepLayers(cut, whole, LayerAssignment(whole), whole)
+        return StepLayers._cut_at(module, whole, boundaries)
+
+    @staticmethod
+    def _cut_at(module: Module, whole: BatchedStep, boundaries: Callable[[int, int], Sequence[int]]) -> StepLayers:
+        """The layers of a step of which the batch is known from its loops as they are."""
+        cut = cut_loops(module, boundaries, whole.batch_parameters)
+        step = BatchedStep(cut.module, whole.microbatches, whole.batch)
+        return StepLayers(cut, step, LayerAssignment(step, cut.ranges), whole)
 
     @staticmethod
     def analysed(module: Module, microbatches: int = 1, batch: Batch | str | None = None) -> StepLayers:
@@ -113,7 +119,7 @@ class StepLayers:
         if not first.cut.ranges:
             return first
         rows = first.assignment.rows_at(starts)
-        last = StepLayers.of(module, microbatches, first.step.batch, lambda family, count: rows.get(family, ()))
+        last = StepLayers._cut_at(module, first.whole, lambda family, count: rows.get(family, ()))
         last.assignment.keep_families(first.assignment.families_over_layers())
         return last
 

@@ -29,6 +29,7 @@ def step_chain(
     batch: Batch | str | None = None,
     trip_counts: Mapping[str, int] | None = None,
     unknown_trips: int = 1,
+    fewest: int = 1,
 ) -> Chain:
     """The layers of a step (`hloom.distribute.pipeline.layers`) as a chain, measured at a microbatch of so many.
 
@@ -36,14 +37,15 @@ def step_chain(
     stage of its own; `hloom.roofline` says how long they take on a device, which is given or named. A microbatch that
     is some times smaller tells what of that is fixed from what grows with the examples. Parameters count where layers
     read them, and those that only the optimizer reads where they are updated. `batch` is as for `hloom.microbatch`,
-    trips of loops as for `hloom.roofline`. Raises as `hloom.pipeline` and `hloom.roofline` do.
+    trips of loops as for `hloom.roofline`. Raises as `hloom.pipeline` and `hloom.roofline` do, and HloomError for
+    fewer layers than the `fewest`, before any is priced.
     """
     timer = _Timer(as_device(on), loop_names(module, trip_counts or {}), unknown_trips)
-    measured = _Measurement(module, microbatches, batch, timer)
+    measured = _Measurement(module, microbatches, batch, timer, fewest)
     ratio = _smaller(measured.examples)
     fixed = [(0.0, 0.0, 0.0)] * len(measured.seconds)
     if ratio > 1:
-        smaller = _Measurement(module, microbatches * ratio, measured.batch_dims or batch, timer)
+        smaller = _Measurement(module, microbatches * ratio, measured.batch_dims or batch, timer, fewest)
         if len(smaller.seconds) != len(measured.seconds):
             raise HloomError(
                 f"{module.name} has {len(measured.seconds)} layers in {microbatches} microbatches, and "
@@ -62,9 +64,14 @@ Parts = tuple[float, float, float]
 class _Measurement:
     """A step cut into as many stages as it has layers, and what each takes."""
 
-    def __init__(self, module: Module, microbatches: int, batch: Batch | str | None, timer: _Timer) -> None:
+    def __init__(
+        self, module: Module, microbatches: int, batch: Batch | str | None, timer: _Timer, fewest: int
+    ) -> None:
         analysis = StepLayers.analysed(module, microbatches, batch)
         step, self.layers = analysis.step, analysis.all_layers()
+        if len(self.layers) < fewest:
+            found = "one layer" if len(self.layers) == 1 else f"{len(self.layers)} layers"
+            raise HloomError(f"{module.name} has {found}: more stages than layers are not possible")
         stages = tuple(Stage(number, number, (number,)) for number in range(len(self.layers)))
         plan = PipelinePlan(stages, microbatches, Schedule.ZERO_BUBBLE)
         self.batch_dims = _batch_dims(analysis)
