@@ -7,6 +7,7 @@ Covers `sharded_program.py`, `stage_cost.py`, `pipeline_search.py`, `sharding_se
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 
 import pytest
 
@@ -15,15 +16,17 @@ from hloom.analysis import device
 from hloom.distribute.fit import Combination, FitResult, donate_state
 from hloom.distribute.fit.combination_cost import PipelineCosts
 from hloom.distribute.fit.measurement import compiled_pipeline
+from hloom.distribute.fit.pipeline_search import pipelines
 from hloom.distribute.fit.programs import ProgramVariants
 from hloom.distribute.fit.sharded_program import ShardedProgram
+from hloom.distribute.fit.sharding_search import Counts, ShardingSearch
 from hloom.distribute.fit.stage_cost import stage_costs, with_sums_in_place
 from hloom.distribute.pipeline import ActionKind, Machine, PipelinePlan, Schedule, Stage, step_chain
 from hloom.distribute.planner import PlanSpace, Rates
 from hloom.ir import Module
 from hloom.runtime import memory
 from hloom.sharding import Mesh
-from hloom.text import HloomError
+from hloom.text import HloomError, listening
 from tests.distribute.fit.programs import perceptron
 
 H100, BATCH = device("h100"), {"x": 0}
@@ -125,6 +128,56 @@ def test_stages_on_meshes_are_in_the_table():
     cost = PipelineCosts(step(), chain, machine, H100, BATCH).cost(two_stages("model=2"), 512)
     assert cost.step_seconds > result().bound_seconds
     assert cost.peak_bytes > 0 and cost.comm_bytes > 0
+
+
+# What is not done, since it cannot be best
+
+
+def variants(module: Module) -> ProgramVariants:
+    return ProgramVariants(module, H100, 2, BATCH)
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, name: str) -> list[object]:
+    """The calls of a function, given by the module that calls it, from now on."""
+    module, function = name.rsplit(".", 1)
+    original, calls = getattr(import_module(module), function), []
+    monkeypatch.setattr(name, lambda *args, **options: calls.append(args) or original(*args, **options))
+    return calls
+
+
+def test_the_first_that_fits_is_said_after_one_plan():
+    said: list[str] = []
+    with listening(lambda done, total: None, said.append):
+        hloom.fit(step(), 2, batch=BATCH, microbatches=[1, 4])
+    assert said[0].startswith("1 plans, the fastest that fits on data=2: ")
+
+
+def test_nothing_is_recomputed_where_the_step_fits(monkeypatch: pytest.MonkeyPatch):
+    calls = counted(monkeypatch, "hloom.distribute.fit.programs.rematerialize")
+    made = hloom.fit(step(), 2, batch=BATCH, microbatches=[1])
+    assert not calls
+    reasons = {omission.name: omission.reason for omission in made.omissions}
+    assert reasons["FSDP with checkpoint"] == "the step fits without recomputation, which only adds work"
+
+
+def test_more_microbatches_than_fit_already_are_not_made():
+    large = donate_state(perceptron(layers=6, width=256, batch=65536))[0]
+    least = min(made.peak_bytes for made in ShardingSearch(variants(large), H100, 2, None, [1], Counts()).run())
+    search = ShardingSearch(variants(large), H100, 2, 0.8 * least, [1, 2, 4, 8], Counts())
+    assert min(search.run(), key=lambda made: (not made.fits(0.8 * least), made.cost.step_seconds)).microbatches == 2
+    assert {(made.microbatches, made.share) for made in search.variants.known} == {(1, 1.0), (2, 1.0)}
+
+
+def test_only_gpipe_is_priced_where_a_faster_step_is_known():
+    made = pipelines(step(), H100, 2, 1e12, [1, 4], 512, BATCH, known=0.0)
+    assert {combination.baseline for combination in made.combinations} == {"GPipe"}
+    assert made.pruned
+
+
+def test_stages_of_one_width_are_cut_once(monkeypatch: pytest.MonkeyPatch):
+    calls = counted(monkeypatch, "hloom.distribute.fit.stage_cost.pipeline_program")
+    stage_costs(step(), two_stages(None), H100, BATCH)
+    assert len(calls) == 1
 
 
 # What is not a step, or does not go with the devices

@@ -28,7 +28,7 @@ from hloom.distribute.pipeline import (
     simulate,
     step_chain,
 )
-from hloom.ir import Module
+from hloom.ir import Module, paused_collection
 from hloom.text import HloomError
 
 GPIPE = "GPipe"
@@ -50,10 +50,11 @@ class PipelineResults:
     pruned: int = 0
 
     def best_seconds(self, memory: float, known: float) -> float:
-        """The step time of the fastest that fits, or what is known already."""
-        return min((made.cost.step_seconds for made in self.combinations if made.fits(memory)), default=known)
+        """The step time of the fastest that fits, what is `known` already included."""
+        return min([known, *(made.cost.step_seconds for made in self.combinations if made.fits(memory))])
 
 
+@paused_collection()
 def pipelines(
     module: Module,
     device: Device,
@@ -70,14 +71,12 @@ def pipelines(
     """
     counts = [count for count in microbatches if examples % count == 0]
     measured_at = next((count for count in counts if count > 1), counts[0])
-    chain = step_chain(module, device, microbatches=measured_at, batch=batch)
+    chain = step_chain(module, device, microbatches=measured_at, batch=batch, fewest=2)
     if len(chain.layers) > MOST_LAYERS:
         raise HloomError(
             f"{module.name} has {len(chain.layers)} layers: stages of at most {MOST_LAYERS} are searched",
             hint="plan them with hloom.pipeline, layers merged",
         )
-    if len(chain.layers) < 2:
-        raise HloomError(f"{module.name} has one layer: more stages than layers are not possible")
     machine = Machine.of(device, devices, memory)
     costs = PipelineCosts(module, chain, machine, device, batch)
     search = _PipelineSearch(module, chain, machine, costs, counts, chain.batch * measured_at, batch, known)
@@ -165,7 +164,8 @@ class _PipelineSearch:
             best.setdefault(f"{len(plan.stages)} {plan.stages[0].mesh}", plan)
         self.results.pruned += len(plans) - len(best)
         for priced, plan in enumerate(best.values()):
-            if self._work_seconds(plan, 0.0) >= self.best_seconds or priced >= MOST_ON_MESHES:
+            least = self._work_seconds(plan, 1 / len(plan.stages[0].devices))
+            if least >= self.best_seconds or priced >= MOST_ON_MESHES:
                 self.results.pruned += 1
                 continue
             try:

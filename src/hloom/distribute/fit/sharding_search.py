@@ -16,6 +16,7 @@ from hloom.distribute.fit.combination import Combination
 from hloom.distribute.fit.programs import SHARES, ProgramVariants, Variant
 from hloom.distribute.fit.sharded_program import ShardedProgram
 from hloom.distribute.planner import CandidatePlan, Plan, PlanSpace, Rates, experts
+from hloom.ir import paused_collection
 from hloom.sharding import Mesh
 from hloom.text import HloomError, say, time_text
 
@@ -106,6 +107,7 @@ class ShardingSearch:
         self.microbatches, self.counts = microbatches, counts
         self.meshes = meshes(device, devices)
         self._plans: list[_Sharded] = []
+        self._experts: dict[Mesh, list[Plan]] = {}
 
     @property
     def best_seconds(self) -> float:
@@ -123,29 +125,44 @@ class ShardingSearch:
         step = self.variants.variant(1, 1.0)
         if step is None:
             raise HloomError(next(iter(self.variants.problems.values())))
-        spaces = [PlanSpace(step.module, mesh, Rates.of(self.device, mesh)) for mesh in self.meshes]
-        fastest = [self._planned(step, space) for space in spaces]
+        spaces: list[PlanSpace] = []
+        fastest: list[_Sharded] = []
+        for mesh in self.meshes:
+            spaces.append(PlanSpace(step.module, mesh, Rates.of(self.device, mesh)))
+            fastest.append(self._planned(step, spaces[-1]))
         self._simulate_fastest()
         order = sorted(range(len(spaces)), key=lambda number: fastest[number].seconds)
         for number in order:
             if fastest[number].seconds < self.best_seconds:
                 self._within(step, spaces[number])
-        self._checkpointed()
+        self._checkpointed(fastest[0])
         for number in order:
             self._smaller(spaces[number], fastest[number])
         if self.best_seconds == math.inf:
             self._smallest(spaces)
         return list(self._combinations())
 
+    @paused_collection()
     def _planned(self, step: Variant, space: PlanSpace) -> _Sharded:
-        """The planner's plan of the step on a mesh, on one axis beside those that people write: the fastest of them."""
+        """The planner's plan of the step on a mesh, on one axis after the baselines: the fastest of them.
+
+        To complete a plan takes less time than to search for one, so the first that fits is known early.
+        """
         self.counts.considered += 1
         self.counts.evaluated += 1
-        made = [self._add(step, space.search(), "")]
+        made: list[_Sharded] = []
         if len(space.task.mesh.names) == 1:
-            plans = experts(step.module, space.task.mesh)
-            made += [self._add(step, space.complete(plan), _baseline(plan)) for plan in plans]
+            by_hand = [plan for plan in self._by_hand(space) if _baseline(plan)]
+            made += [self._add(step, space.complete(plan), _baseline(plan)) for plan in by_hand]
+        made.append(self._add(step, space.search(), ""))
         return min(made, key=lambda plan: plan.seconds)
+
+    def _by_hand(self, space: PlanSpace) -> list[Plan]:
+        """The plans that people write for the step on a mesh."""
+        mesh = space.task.mesh
+        if mesh not in self._experts:
+            self._experts[mesh] = experts(space.task.module, mesh)
+        return self._experts[mesh]
 
     def _simulate_fastest(self) -> None:
         """Simulate what plans hold, the fastest first, until one fits."""
@@ -165,27 +182,35 @@ class ShardingSearch:
         made.live_bytes = made.live_bytes or made.program.live_bytes()
         return CAUTION * min(ratios, default=0.0) * made.live_bytes
 
+    @paused_collection()
     def _within(self, variant: Variant, space: PlanSpace) -> None:
-        """Plans of a space that hold no more than the memory, and those that people write on two axes to hold less."""
-        if len(space.task.mesh.names) > 1:
-            for plan in experts(variant.module, space.task.mesh):
-                if MEGATRON in plan.name and any(word in plan.name for word in LESS_MEMORY):
-                    self._add(variant, space.complete(plan), "")
-            self._simulate_fastest()
+        """Plans of a space that hold no more than the memory, and those that people write to hold less.
+
+        The planner's plan is the cheapest of all, so these count only where it does not fit.
+        """
+        is_alone = len(space.task.mesh.names) == 1
+        for plan in self._by_hand(space):
+            holds_less = any(word in plan.name for word in LESS_MEMORY)
+            if not _baseline(plan) and (is_alone or (MEGATRON in plan.name and holds_less)):
+                self._add(variant, space.complete(plan), "")
+        self._simulate_fastest()
         for candidate in space.within(self.memory):
             self._add(variant, candidate, "").peak = candidate.memory
 
     def _smaller(self, space: PlanSpace, bound: _Sharded) -> None:
         """Plan programs that hold less, as long as they may be faster than the best that fits.
 
-        The fastest plan of the step itself bounds them: microbatches and recomputation add work, and take none away.
-        They are expected to take longer than it by as much as their work is more.
+        The fastest plans of the step itself and of programs with fewer microbatches and less recomputation bound them:
+        more of either adds work, and takes none away. What is not planned is expected to take longer than the step by
+        as much as its work is more.
         """
         others = [(n, share) for share in SHARES for n in self.microbatches if (n, share) != (1, 1.0)]
+        bounds = {(1, 1.0): bound.seconds}
         planned = 0
         for n, share in others:
             self.counts.considered += 1
-            if bound.seconds >= self.best_seconds:
+            least = max(own for (fewer, more), own in bounds.items() if n % fewer == 0 and share <= more)
+            if least >= self.best_seconds:
                 self.counts.pruned += 1
                 continue
             if planned == MOST_VARIANTS:
@@ -194,10 +219,12 @@ class ShardingSearch:
             variant = self.variants.variant(n, share)
             if variant is None:
                 self.counts.considered -= 1
-            elif variant.ideal_seconds >= self.best_seconds:
+                continue
+            bounds[n, share] = variant.ideal_seconds / (bound.variant.ideal_seconds or 1.0) * bound.seconds
+            if variant.ideal_seconds >= self.best_seconds:
                 self.counts.pruned += 1
-            elif self._is_promising(variant, space, bound):
-                self._carried(variant, space)
+            elif bounds[n, share] < self.best_seconds and self._may_fit(variant, space):
+                bounds[n, share] = self._carried(variant, space)
                 planned += 1
             else:
                 self.counts.left += 1
@@ -210,45 +237,62 @@ class ShardingSearch:
             if space.task.mesh not in planned:
                 self._carried(variant, space)
 
-    def _is_promising(self, variant: Variant, space: PlanSpace, bound: _Sharded) -> bool:
-        """Whether a program is expected to fit, and to be faster than the best."""
-        step = bound.variant
-        own = [made for made in self._plans if made.mesh == space.task.mesh and made.variant is step]
+    def _may_fit(self, variant: Variant, space: PlanSpace) -> bool:
+        """Whether a program is expected to fit on a mesh, as its plans of the step do."""
+        own = [made for made in self._plans if made.mesh == space.task.mesh and made.variant.is_step]
+        step = own[0].variant
         least = min((made.peak for made in own if made.peak is not None), default=step.peak_bytes)
-        expected = variant.ideal_seconds / (step.ideal_seconds or 1.0) * bound.seconds
-        held = least / max(step.peak_bytes, 1) * variant.peak_bytes
-        return expected < self.best_seconds and held <= SLACK * self.memory
+        return least / max(step.peak_bytes, 1) * variant.peak_bytes <= SLACK * self.memory
 
-    def _carried(self, variant: Variant, space: PlanSpace) -> None:
-        """A program's own plan on the mesh of a space, and the step's there that hold least or are fastest."""
+    @paused_collection()
+    def _carried(self, variant: Variant, space: PlanSpace) -> float:
+        """A program's own plan on the mesh of a space, whose seconds are returned.
+
+        Where it does not fit, the step's there that hold least or are fastest too.
+        """
         self.counts.evaluated += 1
         mesh = space.task.mesh
         own = PlanSpace(variant.module, mesh, space.task.rates)
+        fastest = self._add(variant, own.search(), "").seconds
+        self._simulate_fastest()
+        if fastest >= self.best_seconds:
+            return fastest
         known = [made for made in self._plans if made.mesh == mesh and made.variant.is_step]
         smallest = sorted((made for made in known if made.peak is not None), key=lambda made: made.peak or 0)
-        fastest = sorted(known, key=lambda made: made.seconds)
-        carried = {id(made): made for made in (*smallest[:1], *fastest)}
-        self._add(variant, own.search(), "")
+        carried = {id(made): made for made in (*smallest[:1], *sorted(known, key=lambda made: made.seconds))}
         for made in list(carried.values())[:MOST_CARRIED]:
             self._add(variant, own.complete(_without_duplicates(made.candidate.plan)), "")
         self._simulate_fastest()
+        return fastest
 
-    def _checkpointed(self) -> None:
-        """FSDP of the step with recomputation, as people write it: on all devices."""
+    @paused_collection()
+    def _checkpointed(self, bound: _Sharded) -> None:
+        """FSDP of the step with recomputation, as people write it: on all devices.
+
+        Not if the step fits and is as fast as its fastest plan on this mesh, since recomputation adds work.
+        """
         mesh = self.meshes[0]
+        if bound.seconds >= self.best_seconds:
+            self.variants.problems[CHECKPOINT] = "the step fits without recomputation, which only adds work"
+            return
         variant = next((made for share in SHARES[1:] if (made := self.variants.variant(1, share))), None)
         if variant is None:
             return
         space = PlanSpace(variant.module, mesh, Rates.of(self.device, mesh))
         for plan in experts(variant.module, mesh):
             if plan.name.startswith("FSDP"):
-                self._add(variant, space.complete(plan), CHECKPOINT).simulate()
+                self._add(variant, space.complete(plan), CHECKPOINT)
 
     def _add(self, variant: Variant, candidate: CandidatePlan, baseline: str) -> _Sharded:
+        """Price a plan; that of a baseline is simulated at once, since it is in the table in any case."""
         made = _Sharded(variant, candidate, ShardedProgram.of(candidate, self.device), baseline)
         self._plans.append(made)
-        fastest = min(self._plans, key=lambda plan: plan.seconds)
-        say(f"{len(self._plans)} plans, the fastest on {fastest.mesh}: {time_text(fastest.seconds)}")
+        if baseline:
+            made.simulate()
+        fitting = [plan for plan in self._plans if self._fits(plan)]
+        fastest = min(fitting or self._plans, key=lambda plan: plan.seconds)
+        what = "the fastest that fits" if fitting else "the fastest"
+        say(f"{len(self._plans)} plans, {what} on {fastest.mesh}: {time_text(fastest.seconds)}")
         return made
 
     def _fits(self, made: _Sharded) -> bool:

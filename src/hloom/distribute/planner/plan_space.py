@@ -84,9 +84,7 @@ class PlanSpace:
 
     def within(self, budget: float) -> list[CandidatePlan]:
         """Plans within this many bytes, cheapest first; the one with least memory if none is found."""
-        best = self.search()
-        assert best.solution is not None
-        return _PricedSearch(self.task, best.solution.problem, budget).run()
+        return _PricedSearch(self.task, self.search(), budget).run()
 
     def _build_with(self, *, duplicates: Sequence[Duplicate] = (), apart: Sequence[Collection[str]] = ()) -> Problem:
         task = self.task
@@ -119,14 +117,15 @@ class _Simulated:
 class _PricedSearch:
     """Plans of a problem with a price on what is held, simulated one after the other."""
 
-    def __init__(self, task: Task, problem: Problem, budget: float) -> None:
-        self.task, self.problem, self.budget = task, problem, budget
-        self.graph = quotient_graph(problem)
+    def __init__(self, task: Task, free: CandidatePlan, budget: float) -> None:
+        assert free.solution is not None
+        self.task, self.free, self.problem, self.budget = task, free, free.solution.problem, budget
+        self.graph = quotient_graph(self.problem)
         self.simulated: dict[str, _Simulated] = {}
 
     def run(self) -> list[CandidatePlan]:
         """Raise the price until a plan fits, then search between the last price and the one before."""
-        last = self._simulate(0.0, None)
+        last = self._simulated(self.free)
         if last.bytes > self.budget:
             self._raise_price(last)
         fitting = [made.candidate for made in self.simulated.values() if made.bytes <= self.budget]
@@ -138,28 +137,25 @@ class _PricedSearch:
         low, high = 0.0, math.inf
         price = last.candidate.cost(self.task.rates) / max(self.budget, 1.0) / FACTOR
         for _ in range(PRICES):
-            last = self._simulate(price, last)
+            choice = self._solved(price, last)
+            last = self._simulated(candidate_of(self.task, self.problem, choice, "ilp"))
             low, high = (low, price) if last.bytes <= self.budget else (price, high)
             if len(self.simulated) == SIMULATIONS or high <= low * CLOSE:
                 return
             price = price * FACTOR if high == math.inf else math.sqrt(low * high) if low else price / FACTOR
 
-    def _simulate(self, price: float, before: _Simulated | None) -> _Simulated:
-        """The plan of a price; one that is known already is not simulated again."""
-        choice = self._solved(price, before)
-        candidate = candidate_of(self.task, self.problem, choice, "ilp")
+    def _simulated(self, candidate: CandidatePlan) -> _Simulated:
+        """What a plan holds; one that is known already is not simulated again."""
         key = plan_key(candidate.plan)
         if key not in self.simulated:
             assert candidate.solution is not None
-            held = footprint_of(self.problem, choice.strategies, candidate.solution.specs)
+            choice = candidate.solution.choice.strategies
+            held = footprint_of(self.problem, choice, candidate.solution.specs)
             candidate.memory = held.bytes
-            rows = self._rows(choice.strategies, held)
-            self.simulated[key] = _Simulated(candidate, held.bytes, rows)
+            self.simulated[key] = _Simulated(candidate, held.bytes, self._rows(choice, held))
         return self.simulated[key]
 
-    def _solved(self, price: float, before: _Simulated | None) -> Assignment:
-        if before is None or not price:
-            return plan_shared(self.problem)
+    def _solved(self, price: float, before: _Simulated) -> Assignment:
         known = [made.rows for made in self.simulated.values()]
         unary = {
             node: costs + price * np.max([rows[node] for rows in known], axis=0)
