@@ -14,7 +14,7 @@ from hloom.distribute.pipeline.program import PipelineProgram, StageProgram
 from hloom.distribute.pipeline.stage_programs import pipeline_program
 from hloom.distribute.pipeline.step import BatchedStep, parameters_of
 from hloom.ir import Constant, Module, Parameter, TensorType
-from hloom.text import HloomError
+from hloom.text import HloomError, count_text
 
 FORWARD, INPUT, WEIGHT = ActionKind.FORWARD, ActionKind.BACKWARD_INPUT, ActionKind.BACKWARD_WEIGHT
 LEAST_RATIO = 4
@@ -70,7 +70,7 @@ class _Measurement:
         analysis = StepLayers.analysed(module, microbatches, batch)
         step, self.layers = analysis.step, analysis.all_layers()
         if len(self.layers) < fewest:
-            found = "one layer" if len(self.layers) == 1 else f"{len(self.layers)} layers"
+            found = count_text(len(self.layers), "layer")
             raise HloomError(f"{module.name} has {found}: more stages than layers are not possible")
         stages = tuple(Stage(number, number, (number,)) for number in range(len(self.layers)))
         plan = PipelinePlan(stages, microbatches, Schedule.ZERO_BUBBLE)
