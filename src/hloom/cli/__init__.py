@@ -5,12 +5,9 @@ code is in `options.py` (arguments), `input.py` (loading the module, progress), 
 `tables.py` (tables on a terminal) and `plots/` (the roofline, memory over time).
 """
 
-import sys
-
-from hloom.cli.interrupt import INTERRUPTED, MESSAGE
+from hloom.cli.interrupt import interrupted
 
 try:
     from hloom.cli.main import main as main
 except KeyboardInterrupt:  # Ctrl-C during the quarter of a second that the imports take
-    sys.stderr.write(f"{MESSAGE}\n")
-    raise SystemExit(INTERRUPTED) from None
+    raise interrupted() from None

@@ -17,6 +17,12 @@ STATUSES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
 """The exit status by the signal."""
 
 
+def interrupted() -> SystemExit:
+    """Tell the user that Ctrl-C stopped the program; gives the exit to raise."""
+    os.write(2, f"{MESSAGE}\n".encode())
+    return SystemExit(INTERRUPTED)
+
+
 def end_after_interrupt() -> None:
     """End this process soon after Ctrl-C or SIGTERM, also while it is in a solver's or numpy's C code.
 
