@@ -131,7 +131,7 @@ def per_device_code_inside():
 
         return jax.shard_map(body, mesh=mesh(), in_specs=P("a", "b"), out_specs=P(None, "b"))(x) + 1
 
-    if numbers(jaxlib_version())[:2] >= (0, 11) and jax.config.jax_use_shardy_partitioner:
+    if numbers(jaxlib_version())[:2] >= (0, 11) and jax.config.jax_use_shardy_partitioner:  # pyright: ignore[reportAttributeAccessIssue]
         try:
             jit(function, sine_to_cosine)(VALUES)
         except hloom.HloomError as error:
