@@ -24,10 +24,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from hloom.formats.hlo import load
-from hloom.ir import Module
+from hloom.ir import Module, Node
 from hloom.runtime.derivative_rules import lowered_with_rules
 from hloom.runtime.jax_internals import jax_internals, register_linearization, trace
-from hloom.runtime.lowering import call_module, is_manual_for_shardy
+from hloom.runtime.lowering import call_module
 from hloom.text import HloomError, Unsupported
 
 
@@ -62,6 +62,10 @@ class Batched:
 
 
 _BOUNDARIES = frozenset({"SPMDFullToShardShape", "SPMDShardToFullShape"})
+
+
+def _is_manual_for_shardy(node: Node) -> bool:
+    return node.attributes.get("custom_call_target") == "xla.sdy.GlobalToLocalShape"
 
 
 class Program:
@@ -101,7 +105,7 @@ class Program:
         """
         if self._module is None:
             self._module = self._lowered()
-            if any(is_manual_for_shardy(node) for node in self._module.nodes()):
+            if any(_is_manual_for_shardy(node) for node in self._module.nodes()):
                 with jax_internals().config.use_shardy_partitioner(False):
                     self._module = self._lowered()
         return self._module

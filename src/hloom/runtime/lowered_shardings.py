@@ -26,17 +26,16 @@ def lift_meshes(program: Any) -> None:
     internals = jax_internals()
     internals.passes.PassManager.parse(_LIFT_MESHES, context=program.context).run(program.operation)
     symbols = internals.ir.SymbolTable(program.operation)
-    named: set[str] = set()
     for mesh in _meshes(program):
         text = str(mesh.attributes["mesh"])
         old, name = mesh.attributes["sym_name"].value, f"mesh_{zlib.crc32(text.encode()):08x}"
-        if old != name:
-            symbols.replace_all_symbol_uses(old, name, program.operation)
-        if name in named:
+        if old == name:
+            continue
+        symbols.replace_all_symbol_uses(old, name, program.operation)
+        if name in symbols:
             mesh.erase()
-        elif old != name:
+        else:
             symbols.set_symbol_name(mesh, name)
-        named.add(name)
 
 
 def move_meshes(program: Any, outer: Any) -> None:

@@ -11,20 +11,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from hloom.formats.hlo import read_proto, write_proto
-from hloom.ir import Module, Node
+from hloom.ir import Module
 from hloom.rewrite import marked_calls
 from hloom.runtime import xla
 from hloom.runtime.jax_internals import call_function, constant_values, jax_internals, lower_main, with_tokens
-from hloom.runtime.library_names import jaxlib_version, numbers
+from hloom.runtime.library_names import jaxlib_version
 from hloom.runtime.lowered_shardings import drop_result_shardings, insert_sharding_calls, lift_meshes, move_meshes
-from hloom.runtime.shardy import import_shardings, write_constraints
 from hloom.runtime.transformation import RewriteError, apply_transformation
 from hloom.sharding import check_reductions
 from hloom.text import Unsupported
 
-_NO_TEXTS = _NO_PARTS = (0, 11)
-"""The jaxlib from which Shardy, as XLA's partitioner, dies of shardings that are texts of operations, whose meshes it
-drops; and of `shard_map` in a function that is embedded."""
 _COUNTS = ("mhlo.num_partitions", "mhlo.num_replicas")
 
 
@@ -47,37 +43,18 @@ def lower(context: Any, *arguments: Any, jaxpr: Any, rewrite: Any) -> Sequence[A
 
 def call_module(context: Any, module: Module, name: str, arguments: Sequence[Any]) -> Sequence[Any]:
     """Embed a module in the outer one as a private function and call it; the results are a flat tuple."""
-    outer = context.module_context
+    internals, outer = jax_internals(), context.module_context
     if outer.shape_poly_state.dim_vars or len(outer.platforms) > 1:
         raise Unsupported(f"{name}: HLO has no symbolic dimensions and is for one platform, so it cannot be exported")
-    symbol = _embed(outer, _converted(outer, module, name, name), name)
-    return call_function(context, symbol, arguments)
-
-
-def is_manual_for_shardy(node: Node) -> bool:
-    """Whether code for each device (`jax.shard_map`) begins at a node, as Shardy has it."""
-    return node.attributes.get("custom_call_target") == "xla.sdy.GlobalToLocalShape"
-
-
-def _converted(outer: Any, module: Module, name: str, what: str) -> Any:
-    """StableHLO of a module in the outer module's MLIR context; an error says that XLA does not take `what`."""
-    version = jaxlib_version()
-    if numbers(version)[:2] >= _NO_PARTS and any(map(is_manual_for_shardy, module.nodes())):
-        raise Unsupported(
-            f"{name}: jaxlib {version} dies of code for each device (jax.shard_map) inside a rewritten function",
-            hint="rewrite the function inside jax.shard_map, or use GSPMD: jax_use_shardy_partitioner=False",
-        )
     try:
-        check_reductions(module, version)
+        check_reductions(module, jaxlib_version())
         converted = xla.stablehlo_of_proto(write_proto(module, "hlo_module"))
-        made = jax_internals().ir.Module.parse(converted, context=outer.context)
+        made = internals.ir.Module.parse(converted, context=outer.context)
     except Exception as error:
-        raise RewriteError(f"XLA does not take {what}: {error}") from error
-    write_constraints(made)
-    if numbers(version)[:2] >= _NO_TEXTS:
-        import_shardings(made)
+        raise RewriteError(f"XLA does not take {name}: {error}") from error
     drop_result_shardings(made)
-    return made
+    symbol = _embed(outer, made, name)
+    return call_function(context, symbol, arguments)
 
 
 def _check(outer: Any, rewrite: Any) -> None:
@@ -119,7 +96,14 @@ def _changed(outer: Any, program: Any, rewrite: Any) -> Any:
     if rewrite.refusal is not None:
         _check_calls(module, rewrite.name, rewrite.refusal)
     insert_sharding_calls(module, rewrite.name)
-    return _converted(outer, module, rewrite.name, f"{rewrite.name} after rewriting")
+    try:
+        check_reductions(module, jaxlib_version())
+        converted = xla.stablehlo_of_proto(write_proto(module, "hlo_module"))
+        made = jax_internals().ir.Module.parse(converted, context=outer.context)
+    except Exception as error:
+        raise RewriteError(f"XLA does not take {rewrite.name} after rewriting: {error}") from error
+    drop_result_shardings(made)
+    return made
 
 
 def _check_calls(module: Module, name: str, refusal: str) -> None:

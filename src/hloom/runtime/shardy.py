@@ -14,7 +14,7 @@ from hloom.runtime.lowered_shardings import drop_result_shardings
 
 _IMPORT = "builtin.module(xla-sdy-round-trip-import-shardy-attrs)"
 _INLINE = "builtin.module(sdy-inline-meshes)"
-_FRONTEND, _SHARDING, _MESHES = "mhlo.frontend_attributes", "xla.sdy.sharding", "xla.sdy.meshes"
+_FRONTEND, _SHARDING = "mhlo.frontend_attributes", "xla.sdy.sharding"
 _PER_VALUE = "#sdy.sharding_per_value<["
 
 
@@ -43,25 +43,10 @@ def _with_constraints(proto: bytes) -> Any:
     internals = jax_internals()
     context = internals.mlir.make_ir_context()
     program = internals.ir.Module.parse(xla.stablehlo_of_proto(proto), context=context)
-    write_constraints(program)
-    return program
-
-
-def import_shardings(program: Any) -> None:
-    """Make Shardy's own attributes of the texts that operations have, in a program with meshes."""
-    attributes = program.operation.attributes
-    if _FRONTEND in attributes and _MESHES in attributes[_FRONTEND]:
-        _run_pass(program, _IMPORT)
-
-
-def write_constraints(program: Any) -> None:
-    """Make Shardy's own operations of the custom calls that constrain a sharding, and name its mesh in a text.
-
-    XLA of jaxlib 0.11 and later drops meshes that no operation names, and dies of a text that names one.
-    """
     for function in program.body.operations:
         for operation in _constraints(function):
-            _write_constraint(operation, jax_internals().ir)
+            _write_constraint(operation, internals.ir)
+    return program
 
 
 def _run_pass(program: Any, pipeline: str) -> None:
