@@ -11,16 +11,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from hloom.formats.hlo import read_proto, write_proto
-from hloom.ir import Module
+from hloom.ir import Module, Node
 from hloom.rewrite import marked_calls
 from hloom.runtime import xla
 from hloom.runtime.jax_internals import call_function, constant_values, jax_internals, lower_main, with_tokens
-from hloom.runtime.library_names import jaxlib_version
+from hloom.runtime.library_names import jaxlib_version, numbers
 from hloom.runtime.lowered_shardings import drop_result_shardings, insert_sharding_calls, lift_meshes, move_meshes
 from hloom.runtime.transformation import RewriteError, apply_transformation
 from hloom.sharding import check_reductions
 from hloom.text import Unsupported
 
+_NO_TEXTS = (0, 11)
+"""The jaxlib from which Shardy does not find the meshes that custom calls name in texts."""
 _COUNTS = ("mhlo.num_partitions", "mhlo.num_replicas")
 
 
@@ -96,6 +98,7 @@ def _changed(outer: Any, program: Any, rewrite: Any) -> Any:
     if rewrite.refusal is not None:
         _check_calls(module, rewrite.name, rewrite.refusal)
     insert_sharding_calls(module, rewrite.name)
+    _check_constraints(module, rewrite.name)
     try:
         check_reductions(module, jaxlib_version())
         converted = xla.stablehlo_of_proto(write_proto(module, "hlo_module"))
@@ -104,6 +107,20 @@ def _changed(outer: Any, program: Any, rewrite: Any) -> Any:
         raise RewriteError(f"XLA does not take {rewrite.name} after rewriting: {error}") from error
     drop_result_shardings(made)
     return made
+
+
+def _check_constraints(module: Module, name: str) -> None:
+    """Raise Unsupported where this jaxlib's XLA would die of a constraint: it drops meshes that only texts name."""
+    version = jaxlib_version()
+    if numbers(version)[:2] >= _NO_TEXTS and any(map(_is_text, module.nodes())):
+        raise Unsupported(
+            f"{name}: Shardy as of jaxlib {version} dies of the sharding constraints inside a rewritten function",
+            hint="constrain outside of it, use GSPMD (jax_use_shardy_partitioner=False), or jaxlib<0.11",
+        )
+
+
+def _is_text(node: Node) -> bool:
+    return node.opcode == "custom-call" and "xla.sdy." in str(node.attributes.get("frontend_attributes"))
 
 
 def _check_calls(module: Module, name: str, refusal: str) -> None:
