@@ -121,9 +121,9 @@ def plan(
 
 
 def _compile_best(chosen: SearchResult, target: Target, count: int) -> None:
-    """Compile so many of the best plans for a target, and more until one fits; rank them by what its compiler made.
+    """Compile the `count` best plans for a target, and more until one fits; rank them by the compiled programs.
 
-    Plans that it refuses are left out, with a note. Raises what it says if it refuses all of them.
+    Plans that its compiler refuses are left out, with a note. Raises the compiler's error if it refuses all of them.
     """
     started = time.perf_counter()
     refusals: list[HloomError] = []

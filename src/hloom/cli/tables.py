@@ -116,7 +116,7 @@ def _natural_width(*cells: RenderableType) -> int:
 
 
 def _longest_word(cells: Iterable[RenderableType]) -> int:
-    """The width of the longest word that a folded column keeps on one line, if it is no long one."""
+    """The width of the longest word that a folded column keeps on one line; very long words do not count."""
     return max((len(word) for cell in cells for word in str(cell).split() if len(word) <= TEXTS[0]), default=0)
 
 

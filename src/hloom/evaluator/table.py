@@ -83,7 +83,7 @@ Function: TypeAlias = Callable[[Apply, Values, Runner], "Value | Control"]
 
 @dataclass(frozen=True, slots=True)
 class Evaluator:
-    """One row: the function, whether it works element by element; or why there is no function, or it refuses some."""
+    """One row: the function and whether it is elementwise, or why there is none or it refuses some inputs."""
 
     function: Function | None
     is_pointwise: bool = False

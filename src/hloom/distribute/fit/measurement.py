@@ -99,7 +99,7 @@ class DeviceUse:
 
 
 Compile = Callable[[Module, int], DeviceUse]
-"""Compiles an annotated module for so many devices."""
+"""Compiles an annotated module for a given number of devices."""
 
 
 def _by_xla(_: Target | None, module: Module, devices: int) -> DeviceUse:

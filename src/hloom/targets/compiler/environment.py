@@ -118,7 +118,7 @@ def find_environment(platform: str, target: str | None = None) -> Environment:
 
 
 def available_target(target: str | Target, devices: int | None) -> Target:
-    """The target for programs that a search will split over so many devices, or over all that its name says.
+    """The target for programs that a search will split over `devices` devices, or over all that the target's name says.
 
     Raises HloomError as `parse_sized_target` does, and MissingCompiler before anything is searched.
     """
